@@ -1,0 +1,3 @@
+//! The command `revsync`: parse, build, run, exit code.
+
+fn main() {}

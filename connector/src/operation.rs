@@ -1,0 +1,67 @@
+//! The third noun: what a sink is asked to do.
+//!
+//! A version is not optional: there is no way to build a write that could overwrite something newer.
+
+use std::sync::Arc;
+
+use crate::revision::{Document, VersionType};
+
+/// Which document of which index, at which version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The index or alias that is written to.
+    pub index: Arc<str>,
+    /// The document id, 1 to 512 bytes of UTF-8.
+    pub id: String,
+    /// The external version, 0 to 2^63-1.
+    pub version: u64,
+    /// How it is compared.
+    pub version_type: VersionType,
+    /// The routing value, where a rule gives one.
+    pub routing: Option<String>,
+}
+
+/// One operation on the index. A merge of cells joins these two with the first source that needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Write the whole document.
+    Index {
+        /// Where.
+        target: Target,
+        /// What.
+        document: Document,
+    },
+    /// Delete the document.
+    Delete {
+        /// Which.
+        target: Target,
+    },
+}
+
+impl Operation {
+    /// The document that the operation is about.
+    pub fn target(&self) -> &Target {
+        match self {
+            Self::Index { target, .. } | Self::Delete { target } => target,
+        }
+    }
+
+    /// The action's name in the bulk line, in dead letters and in messages.
+    pub fn action(&self) -> &'static str {
+        match self {
+            Self::Index { .. } => "index",
+            Self::Delete { .. } => "delete",
+        }
+    }
+
+    /// Bytes that it takes in a bulk body, within a few dozen: the document and what of the action line varies.
+    pub fn size(&self) -> usize {
+        const ACTION_LINE: usize = 96;
+        let target = self.target();
+        let document = match self {
+            Self::Index { document, .. } => document.0.len(),
+            Self::Delete { .. } => 0,
+        };
+        document + target.index.len() + target.id.len() + target.routing.as_ref().map_or(0, String::len) + ACTION_LINE
+    }
+}

@@ -1,0 +1,70 @@
+//! The second noun: one decoded change of one document.
+//!
+//! It says what the source says and decides nothing: no index name, no operation.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// JSON text as bytes, whatever the source was. On one line, valid UTF-8, always an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document(pub Bytes);
+
+impl Document {
+    /// The JSON text.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// How a version is compared with the stored one (OpenSearch `version_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VersionType {
+    /// Only a higher version writes: a source whose versions are unique per document.
+    External,
+    /// An equal version writes too: a source whose clock can tie.
+    ExternalGte,
+}
+
+impl VersionType {
+    /// The name in the bulk action line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::External => "external",
+            Self::ExternalGte => "external_gte",
+        }
+    }
+}
+
+/// What a revision does to its document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The document is now this.
+    Put(Document),
+    /// The document is gone.
+    Delete,
+    /// The content of this revision was removed afterwards. Says nothing about the document's present state.
+    Redaction,
+}
+
+/// One decoded change: table, document id, version, and a put, a delete or a redaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision {
+    /// The table as the source names it.
+    pub table: Arc<str>,
+    /// The document id.
+    pub id: String,
+    /// The version, 0 to 2^63-1 ([`MAX_VERSION`]).
+    pub version: u64,
+    /// How versions of this source compare.
+    pub version_type: VersionType,
+    /// What happened.
+    pub change: Change,
+    /// The source's own metadata as a JSON object; only where it was asked for.
+    pub metadata: Option<Document>,
+}
+
+/// The highest external version that OpenSearch takes.
+pub const MAX_VERSION: u64 = i64::MAX as u64;

@@ -1,0 +1,1 @@
+//! The shell: the order of effects, time and shutdown. Everything that waits, waits here.

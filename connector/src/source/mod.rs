@@ -1,0 +1,5 @@
+//! Where records come from: the records of a shard, in their order, until the bound.
+//!
+//! A source is pulled, never hears what became of a record, and decodes nothing but its own container.
+
+pub mod capture;
