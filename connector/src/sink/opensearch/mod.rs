@@ -1,1 +1,4 @@
-//! To come.
+//! The OpenSearch sink.
+
+pub mod config;
+pub mod request;
