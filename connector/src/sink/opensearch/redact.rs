@@ -84,10 +84,10 @@ const PLAIN_TYPES: [&str; 12] = [
 ];
 
 /// What stands for a reason that is not known to be free of values.
-pub const WITHHELD: &str = "the reason is withheld, because it may quote the document";
+pub(super) const WITHHELD: &str = "the reason is withheld, because it may quote the document";
 
 /// A reason that is safe to log and to store, or `None` where nothing of it is.
-pub fn reason(kind: &str, text: &str) -> Option<String> {
+pub(super) fn reason(kind: &str, text: &str) -> Option<String> {
     let text = text.trim();
     if !PLAIN_TYPES.contains(&kind) && !OPENINGS.iter().any(|opening| text.starts_with(opening)) && text != "failed to parse" {
         return None;
@@ -98,7 +98,7 @@ pub fn reason(kind: &str, text: &str) -> Option<String> {
 }
 
 /// An error's type as it may be shown: letters, digits and `_ . -`; anything else is no type.
-pub fn kind(text: &str) -> &str {
+pub(super) fn kind(text: &str) -> &str {
     let plausible =
         !text.is_empty() && text.len() <= 100 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'));
     if plausible { text } else { "unnamed_error" }

@@ -16,31 +16,31 @@ use crate::plan::outcome::{Class, Failure, Reply, judge_request};
 use crate::record::Fault;
 
 /// The parts of a reply that are asked for; everything else would only be read and thrown away.
-pub const FILTER_PATH: &str = "errors,items.*.status,items.*.error";
+pub(super) const FILTER_PATH: &str = "errors,items.*.status,items.*.error";
 
-/// What the server answered to one action that belongs to no operation ([`append_guard`](super::request::append_guard)).
+/// What the server answered to one action that belongs to no operation ([`append_guards`](super::request::append_guards)).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GuardReply {
+pub(super) struct GuardReply {
     /// The error's type.
-    pub kind: Option<String>,
+    pub(super) kind: Option<String>,
     /// The UUID of the index that was reached.
-    pub index_uuid: Option<String>,
+    pub(super) index_uuid: Option<String>,
 }
 
 /// The replies of one request.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Replies {
+pub(super) struct Replies {
     /// One per operation, in their order.
-    pub operations: Vec<Reply>,
+    pub(super) operations: Vec<Reply>,
     /// One per guard, in their order.
-    pub guards: Vec<GuardReply>,
+    pub(super) guards: Vec<GuardReply>,
 }
 
 /// Reads the body of a 2xx answer to the actions that were sent: `actions`, and then `guards` updates.
 ///
 /// # Errors
 /// [`Failure::Retry`] where the answer does not fit the request, and [`Failure::Misconfigured`] where an item says that all will fail alike.
-pub fn parse<'a>(body: &[u8], actions: impl ExactSizeIterator<Item = &'a str>, guards: usize) -> Result<Replies, Failure> {
+pub(super) fn parse<'a>(body: &[u8], actions: impl ExactSizeIterator<Item = &'a str>, guards: usize) -> Result<Replies, Failure> {
     let wanted = actions.len() + guards;
     let answer: Answer<'_> = serde_json::from_slice(without_mark(body)).map_err(|error| {
         // serde_json's own text may quote what it found.
@@ -121,27 +121,27 @@ fn misconfiguration(error: &ErrorBody<'_>) -> Option<String> {
 
 /// What a refused request comes to: an answer with a status outside 2xx.
 ///
-/// `aws_type` is the header `x-amzn-errortype`, `after` the header `Retry-After` as a wait. Reads both shapes of error, OpenSearch's
+/// `place` names the server, `aws_type` is the header `x-amzn-errortype`, `after` the header `Retry-After` as a wait. Reads both shapes of error, OpenSearch's
 /// `{"error":{"type":…}}` and Amazon's `{"message":…}`, and takes text that is neither for what it is: something in between.
-pub fn refused(status: u16, body: &[u8], aws_type: Option<&str>, after: Option<Duration>) -> Failure {
+pub(super) fn refused(place: &str, status: u16, body: &[u8], aws_type: Option<&str>, after: Option<Duration>) -> Failure {
     let refusal: Refusal<'_> = serde_json::from_slice(without_mark(body)).unwrap_or_default();
     let mut kind = aws_type.map(|kind| redact::kind(kind.split([':', '#']).next().unwrap_or_default()).to_owned());
-    let mut what = format!("status {status}");
+    let mut what = format!("{place} answered status {status}");
     let mut limit = None;
     if let Some(error) = &refusal.error {
         if let Some(what) = misconfiguration(error) {
             return Failure::Misconfigured { what };
         }
         let (shown, reason) = error.shown();
-        what = format!("status {status}, {shown}: {reason}");
+        what = format!("{what}, {shown}: {reason}");
         kind = error.kind.is_some().then_some(shown);
     } else if let Some(message) = &refusal.message {
         limit = message.strip_prefix("Request size exceeded ").and_then(|rest| rest.split(' ').next()?.parse().ok());
         let name = kind.as_deref().unwrap_or_default();
         let reason = redact::reason(name, message).unwrap_or_else(|| redact::WITHHELD.to_owned());
-        what = if name.is_empty() { format!("status {status}: {reason}") } else { format!("status {status}, {name}: {reason}") };
+        what = if name.is_empty() { format!("{what}: {reason}") } else { format!("{what}, {name}: {reason}") };
     } else if !body.is_empty() {
-        what = format!("status {status} with {} bytes that are not OpenSearch's JSON", body.len());
+        what = format!("{what} with {} bytes that are not OpenSearch's JSON", body.len());
     }
     match judge_request(status, kind.as_deref(), what, after) {
         Failure::TooLarge { what, .. } => Failure::TooLarge { what, limit },
@@ -149,8 +149,14 @@ pub fn refused(status: u16, body: &[u8], aws_type: Option<&str>, after: Option<D
     }
 }
 
+/// The `error.type` of a refusal.
+pub(super) fn error_type(body: &[u8]) -> Option<String> {
+    let refusal: Refusal<'_> = serde_json::from_slice(without_mark(body)).ok()?;
+    refusal.error?.kind.map(Cow::into_owned)
+}
+
 /// The wait that a `Retry-After` header asks for: seconds, or a date (RFC 9110, section 10.2.3). A date that has passed is no wait.
-pub fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
+pub(super) fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     match header.parse() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),

@@ -4,8 +4,6 @@
 //! writes an action without a version: every line carries `version` and `version_type`, so the index itself refuses what is stale.
 //! (Format: OpenSearch Bulk API; newline-delimited JSON, the last byte is a newline.)
 
-use std::sync::Arc;
-
 use crate::operation::{Operation, Target};
 
 /// Appends the lines of all operations, in their order. A delete has no document line.
@@ -15,8 +13,8 @@ pub fn encode(operations: &[Operation], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the lines of one operation. With `require_alias` the server refuses the write when the name is no alias (any more), instead of
-/// making an index of that name; it heeds this on writes of documents, and ignores it on deletes ([`append_guard`]).
+/// Appends the lines of one operation. With `require_alias` the server refuses the write when the name is no alias (any more); it heeds this
+/// on writes of documents, and ignores it on deletes ([`append_guards`]).
 pub fn append(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
     match operation {
         Operation::Index { target, document } => {
@@ -34,35 +32,33 @@ pub fn append(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// The id in [`append_guard`]. No document has it, and none is ever written under it.
-const GUARD_ID: &str = "revsync-alias-guard";
+/// The id in [`append_guards`]. Nothing is ever written under it.
+const GUARD_ID: &str = "revsync-guard";
 
-/// Appends an action that changes nothing and keeps the server from making an index where the alias `name` is gone.
+/// Appends actions that change nothing, keep the server from making the index `name` where it is gone, and tell which index was reached.
+/// Gives their number; their items come after those of the operations and belong to none.
 ///
-/// A delete with an external version makes a missing index just as a write does, but `require_alias` is not read on delete lines. The server
-/// decides per index name of a request, and one action with `require_alias` decides for all of that name; so a request that has only deletes
-/// for a name gets one update of a document that does not exist. Its item answers 404 and belongs to no operation.
-pub fn append_guard(name: &str, out: &mut Vec<u8>) {
+/// A write to a missing index makes one, with mappings that nobody chose, and so does a delete with an external version (on whose line
+/// `require_alias` is not read). The server decides this per index name of a request, and a single action with `require_alias` decides it for
+/// all actions on that name. The guard is an update of a document that does not exist: it answers `document_missing_exception` with the UUID
+/// of the index. On a name that is no alias the first one cannot reach the index, so a second one without the condition asks for the UUID.
+/// (Seen on OpenSearch 2.19 and 3.9; `TransportBulkAction` merges `require_alias` per index before it creates anything.)
+pub fn append_guards(name: &str, alias: bool, out: &mut Vec<u8>) -> usize {
+    append_guard(name, true, out);
+    if alias {
+        return 1;
+    }
+    append_guard(name, false, out);
+    2
+}
+
+fn append_guard(name: &str, require_alias: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"update":{"_index":"#);
     append_string(name, out);
     out.extend_from_slice(br#","_id":"#);
     append_string(GUARD_ID, out);
-    out.extend_from_slice(b",\"require_alias\":true}}\n{\"doc\":{}}\n");
-}
-
-/// Index names of a request that have deletes and no document writes, in the order in which they first come.
-pub fn only_deletes(operations: &[Operation]) -> Vec<Arc<str>> {
-    let mut names: Vec<(&Arc<str>, bool)> = Vec::new();
-    for operation in operations {
-        let index = &operation.target().index;
-        let deletes = matches!(operation, Operation::Delete { .. });
-        // Nearly always one name, and the same allocation as before.
-        match names.iter_mut().find(|(name, _)| Arc::ptr_eq(name, index) || *name == index) {
-            Some((_, only)) => *only &= deletes,
-            None => names.push((index, deletes)),
-        }
-    }
-    names.into_iter().filter(|(_, only)| *only).map(|(name, _)| Arc::clone(name)).collect()
+    out.extend_from_slice(if require_alias { b",\"require_alias\":true}}\n" } else { b"}}\n" });
+    out.extend_from_slice(b"{\"doc\":{}}\n");
 }
 
 fn append_target(target: &Target, out: &mut Vec<u8>) {
@@ -170,15 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn only_names_without_a_document_write_need_a_guard() {
-        let operations = [
-            Operation::Delete { target: target("a", "1", 1) },
-            Operation::Delete { target: target("b", "1", 1) },
-            index(target("a", "2", 1), "{}"),
-            Operation::Delete { target: target("b", "2", 1) },
-        ];
-        assert_eq!(only_deletes(&operations), vec![Arc::from("b")]);
-        assert_eq!(only_deletes(&[]), Vec::<Arc<str>>::new());
+    fn guards_change_nothing_and_one_of_them_requires_an_alias() {
+        let mut out = Vec::new();
+        assert_eq!(append_guards("people", true, &mut out), 1);
+        let alias = "{\"update\":{\"_index\":\"people\",\"_id\":\"revsync-guard\",\"require_alias\":true}}\n{\"doc\":{}}\n";
+        assert_eq!(String::from_utf8(out.clone()).unwrap(), alias);
+        out.clear();
+        assert_eq!(append_guards("people", false, &mut out), 2);
+        let plain = "{\"update\":{\"_index\":\"people\",\"_id\":\"revsync-guard\"}}\n{\"doc\":{}}\n";
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{alias}{plain}"));
     }
 
     proptest! {

@@ -122,26 +122,26 @@ fn what_fails_every_item_alike_is_said_once() {
 
 #[test]
 fn a_body_that_is_too_large_tells_the_limit_where_amazon_says_it() {
-    match refused(413, br#"{"Message":"Request size exceeded 10485760 bytes"}"#, None, None) {
+    match refused("h:1", 413, br#"{"Message":"Request size exceeded 10485760 bytes"}"#, None, None) {
         Failure::TooLarge { what, limit } => {
             assert_eq!(limit, Some(10_485_760));
-            assert_eq!(what, "status 413: Request size exceeded 10485760 bytes");
+            assert_eq!(what, "h:1 answered status 413: Request size exceeded 10485760 bytes");
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(refused(413, b"", None, None), Failure::TooLarge { what: "status 413".to_owned(), limit: None });
+    assert_eq!(refused("h:1", 413, b"", None, None), Failure::TooLarge { what: "h:1 answered status 413".to_owned(), limit: None });
 }
 
 #[test]
 fn a_403_is_a_block_or_a_refusal_by_its_type() {
     let block = br#"{"error":{"type":"cluster_block_exception","reason":"index [people] blocked by: [FORBIDDEN/8/index write (api)];"},"status":403}"#;
-    assert!(matches!(refused(403, block, None, None), Failure::Retry { class: Class::Blocked, .. }));
+    assert!(matches!(refused("h:1", 403, block, None, None), Failure::Retry { class: Class::Blocked, .. }));
     let security = br#"{"error":{"type":"security_exception","reason":"no permissions for [indices:data/write/bulk]"},"status":403}"#;
-    assert!(matches!(refused(403, security, None, None), Failure::Unauthorized { .. }));
+    assert!(matches!(refused("h:1", 403, security, None, None), Failure::Unauthorized { .. }));
     let expired = br#"{"message":"The security token included in the request is expired"}"#;
-    match refused(403, expired, Some("ExpiredTokenException:http://internal.amazon.com/coral/"), None) {
+    match refused("h:1", 403, expired, Some("ExpiredTokenException:http://internal.amazon.com/coral/"), None) {
         Failure::Unauthorized { what } => {
-            assert_eq!(what, "status 403, ExpiredTokenException: The security token included in the request is expired");
+            assert_eq!(what, "h:1 answered status 403, ExpiredTokenException: The security token included in the request is expired");
         }
         other => panic!("{other:?}"),
     }
@@ -151,21 +151,21 @@ fn a_403_is_a_block_or_a_refusal_by_its_type() {
 fn a_request_refused_whole_is_invalid_only_when_opensearch_says_so() {
     let typed = br#"{"error":{"type":"action_request_validation_exception","reason":"Validation Failed: 1: id is too long;"},"status":400}"#;
     assert_eq!(
-        refused(400, typed, None, None),
+        refused("h:1", 400, typed, None, None),
         Failure::Invalid(Fault::new(
             "action_request_validation_exception",
-            "status 400, action_request_validation_exception: Validation Failed: 1: id is too long"
+            "h:1 answered status 400, action_request_validation_exception: Validation Failed: 1: id is too long"
         ))
     );
-    assert!(matches!(refused(400, b"<html>400</html>", None, None), Failure::Misconfigured { .. }));
-    assert!(matches!(refused(400, br#"{"error":"no handler found for uri"}"#, None, None), Failure::Misconfigured { .. }));
+    assert!(matches!(refused("h:1", 400, b"<html>400</html>", None, None), Failure::Misconfigured { .. }));
+    assert!(matches!(refused("h:1", 400, br#"{"error":"no handler found for uri"}"#, None, None), Failure::Misconfigured { .. }));
 }
 
 #[test]
 fn plain_text_is_not_quoted() {
-    match refused(429, b"Too Many Requests secret", None, Some(Duration::from_secs(2))) {
+    match refused("h:1", 429, b"Too Many Requests secret", None, Some(Duration::from_secs(2))) {
         Failure::Retry { class: Class::Throttled, what, after } => {
-            assert_eq!(what, "status 429 with 24 bytes that are not OpenSearch's JSON");
+            assert_eq!(what, "h:1 answered status 429 with 24 bytes that are not OpenSearch's JSON");
             assert_eq!(after, Some(Duration::from_secs(2)));
         }
         other => panic!("{other:?}"),
