@@ -197,7 +197,6 @@ fn values_that_make_no_sense_together_are_refused() {
         "[sink]\nurl = \"localhost:9200\"",
         "[sink]\nurl = \"http://h:9200\"\nauth = \"basic\"",
         "[sink]\nurl = \"http://h:9200\"\nusername = \"revsync\"",
-        "[sink]\nurl = \"http://h:9200\"\nusername = \"revsync\"\npassword_file = \"no/such/file\"",
         "[source]\nurl = \"kinesis://ledger\"",
         "[dead_letters]\nurl = \"letters.jsonl\"",
         "[[table]]\nname = \"A\"\n[[table]]\nname = \"A\"",
@@ -220,21 +219,20 @@ fn the_environment_is_put_in_where_it_is_asked_for_and_nowhere_else() {
 
 #[test]
 fn a_password_comes_from_the_environment_then_from_its_file_then_from_the_address() {
-    let folder = tempfile::tempdir().unwrap();
-    let secret_file = folder.path().join("password");
-    std::fs::write(&secret_file, "from file \n").unwrap();
-    let password = |text: &str, options: Overrides, set: &[(&str, &str)]| {
-        let settings = Settings::resolve(read(text).unwrap(), options, &variables(set)).unwrap();
-        settings.sink.password.map(|password| password.reveal().to_owned())
+    let given = |text: &str, options: Overrides, set: &[(&str, &str)]| {
+        let sink = Settings::resolve(read(text).unwrap(), options, &variables(set)).unwrap().sink;
+        let file = sink.password_file.map(|path| format!("in {}", path.display()));
+        sink.password.map(|password| password.reveal().to_owned()).or(file)
     };
     let with_url = || Overrides { sink: Some("http://ann:from-url@h:9200".into()), ..Overrides::default() };
-    let with_file = || Overrides { password_file: Some(secret_file.clone()), ..with_url() };
-    assert_eq!(password("", with_url(), &[]).as_deref(), Some("from-url"));
-    assert_eq!(password("[sink]\npassword = \"written\"", with_url(), &[]).as_deref(), Some("written"));
-    assert_eq!(password("[sink]\npassword = \"written\"", with_file(), &[]).as_deref(), Some("from file "));
-    assert_eq!(password("", with_file(), &[("REVSYNC_PASSWORD", "from variable")]).as_deref(), Some("from variable"));
-    assert_eq!(password("[sink]\nauth = \"none\"", with_url(), &[]), None);
-    assert_eq!(password("", Overrides { sink: Some("local:x.db".into()), ..with_file() }, &[]), None);
+    let with_file = || Overrides { password_file: Some("option".into()), ..with_url() };
+    assert_eq!(given("", with_url(), &[]).as_deref(), Some("from-url"));
+    assert_eq!(given("[sink]\npassword_file = \"file\"", with_url(), &[]).as_deref(), Some("in file"));
+    assert_eq!(given("[sink]\npassword = \"written\"\npassword_file = \"file\"", with_url(), &[]).as_deref(), Some("written"));
+    assert_eq!(given("[sink]\npassword = \"written\"\npassword_file = \"file\"", with_file(), &[]).as_deref(), Some("in option"));
+    assert_eq!(given("", with_file(), &[("REVSYNC_PASSWORD", "from variable")]).as_deref(), Some("from variable"));
+    assert_eq!(given("[sink]\nauth = \"none\"", with_url(), &[]), None);
+    assert_eq!(given("", Overrides { sink: Some("local:x.db".into()), ..with_file() }, &[]), None);
 }
 
 #[test]

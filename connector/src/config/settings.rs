@@ -1,6 +1,6 @@
 //! What the options and the file come to: every value resolved, option over environment over file over default.
 //!
-//! Reads one thing from the file system, the password file, because what follows needs the password and not its place.
+//! Reads no file and reaches nothing: whether a place exists is found out by whoever opens it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -97,8 +97,10 @@ pub struct Sink {
     pub auth: Auth,
     /// The user name for `basic`.
     pub username: Option<String>,
-    /// The password for `basic`.
+    /// The password for `basic`, where it was given itself.
     pub password: Option<Secret>,
+    /// The file that holds the password, where no password was given; it may change while a run lasts.
+    pub password_file: Option<PathBuf>,
     /// Certificates to trust.
     pub ca_file: Option<PathBuf>,
     /// The client certificate with its key.
@@ -173,6 +175,7 @@ fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Resul
         auth,
         username: None,
         password: None,
+        password_file: None,
         ca_file: options.ca_file.clone().or_else(|| section.ca_file.clone()),
         client_certificate_file: options.client_certificate_file.clone().or_else(|| section.client_certificate_file.clone()),
         create_index: options.create_index.unwrap_or(section.create_index),
@@ -181,30 +184,19 @@ fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Resul
         assume_role_arn: options.assume_role_arn.clone().or_else(|| section.aws.assume_role_arn.clone()),
     };
     if auth == Auth::Basic && matches!(sink.url, SinkUrl::OpenSearch { .. }) {
-        let password_file = options.password_file.as_ref().or(section.password_file.as_ref());
-        let password = match (environment("REVSYNC_PASSWORD"), &section.password, &options.password_file, password_file) {
-            (Some(password), ..) => Some(Secret::new(password)),
-            (None, _, Some(path), _) => Some(read_password(path)?),
-            (None, Some(password), None, _) => Some(password.clone()),
-            (None, None, None, Some(path)) => Some(read_password(path)?),
-            (None, None, None, None) => password_in_url,
-        };
         sink.username = Some(username.ok_or_else(|| Error::usage("sink: auth is basic, but no user name is given").help("name it with --username"))?);
-        sink.password = Some(password.ok_or_else(|| {
-            Error::usage("sink: auth is basic, but no password is given").help("set REVSYNC_PASSWORD, or name a file that holds it with --password-file")
-        })?);
+        let written = if options.password_file.is_some() { None } else { section.password.clone() };
+        sink.password = environment("REVSYNC_PASSWORD").map(Secret::new).or(written);
+        if sink.password.is_none() {
+            sink.password_file = options.password_file.clone().or_else(|| section.password_file.clone());
+            sink.password = if sink.password_file.is_none() { password_in_url } else { None };
+        }
+        if sink.password.is_none() && sink.password_file.is_none() {
+            return Err(Error::usage("sink: auth is basic, but no password is given")
+                .help("set REVSYNC_PASSWORD, or name a file that holds it with --password-file"));
+        }
     }
     Ok(sink)
-}
-
-fn read_password(path: &PathBuf) -> Result<Secret, Error> {
-    let text = std::fs::read_to_string(path).map_err(|error| Error::usage(format!("password file {}: {error}", path.display())))?;
-    // Editors and `echo` end a file with a line break that is no part of the password.
-    let password = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
-    if password.is_empty() {
-        return Err(Error::usage(format!("password file {}: expected the password, found an empty file", path.display())));
-    }
-    Ok(Secret::new(password))
 }
 
 fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
