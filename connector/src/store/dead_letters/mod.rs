@@ -38,6 +38,8 @@ pub struct DeadLetter {
     pub position: Position,
     /// Which unit of the record, from 0; the record itself where it holds no units.
     pub unit: u32,
+    /// Which unit of the payload, from 0; differs from `unit` where the payload is one of several sub-records of an aggregate.
+    pub part: u32,
     /// The name of the payload's format, such as `qldb`.
     pub format: String,
     /// The table, where the record told it.
