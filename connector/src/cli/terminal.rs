@@ -111,6 +111,12 @@ impl Terminal {
         });
     }
 
+    /// Where diagnostics go: standard error, above the progress bars.
+    pub fn log_writer(&self) -> impl Fn() -> LogWriter + Send + Sync + 'static {
+        let bars = self.bars.clone();
+        move || LogWriter(bars.clone())
+    }
+
     /// Says why a command failed.
     pub fn fail(&self, error: &Error) {
         let mut text = format!("{} {}\n", self.paint_err.bad("error:"), clean(&error.what));
@@ -118,6 +124,20 @@ impl Terminal {
             text.push_str(&format!(" {} {}\n", self.paint_err.good("help:"), clean(help)));
         }
         self.say(&text);
+    }
+}
+
+/// Writes whole lines to standard error while the progress bars step aside.
+#[derive(Debug)]
+pub struct LogWriter(MultiProgress);
+
+impl Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.suspend(|| io::stderr().lock().write_all(bytes)).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
