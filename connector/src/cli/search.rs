@@ -1,6 +1,7 @@
 //! `search TEXT`: full-text search of the local index or of OpenSearch, with the words that matched set off.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use clap::Args;
 
@@ -67,6 +68,11 @@ async fn find(arguments: &Arguments, settings: &Settings) -> Result<Vec<Hit>, Er
             Err(Error::usage(format!("{url} cannot be searched: expected local:FILE or http(s)://HOST:PORT")))
         }
     }
+}
+
+// With the local index: #[cfg(feature = "local")] crate::sink::local::Local::open_existing(path)?.search(text, index, limit)
+fn local(path: &Path, _: &str, _: Option<&str>, _: usize) -> Result<Vec<Hit>, Error> {
+    Err(Error::usage(format!("local:{}: this build has no local index (feature `local`)", path.display())))
 }
 
 /// The hits for a person: where each is, then the fragments that matched.

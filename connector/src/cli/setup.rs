@@ -70,24 +70,26 @@ fn names(given: &[String], settings: &Settings) -> Vec<String> {
 
 /// What a person has to do, because revsync does not.
 fn needed(settings: &Settings, names: &[String]) -> String {
-    let patterns: Vec<String> = names.iter().map(|name| format!("\"{name}\", \"{name}-*\"")).collect();
+    let patterns: Vec<String> = names.iter().map(|name| format!("{name}, {name}-*")).collect();
     let mut text = format!(
         "
 What else is needed
-  A role for the user of sync, with no more than this:
-    cluster permissions  cluster:monitor/main, indices:data/write/bulk
-    index patterns       {}
-    index permissions    indices:data/write/*, indices:data/read/*, indices:admin/get, indices:admin/create,
-                         indices:admin/aliases, indices:admin/mapping/put, indices:monitor/settings/get
+  A role for the user that sync runs as, with no more than this:
+    cluster          cluster:monitor/main, indices:data/write/bulk
+    on the indices   {}
+      to deliver     indices:data/write/*, indices:admin/mapping/auto_put, indices:admin/get, indices:admin/refresh*
+      to create      indices:admin/create, indices:admin/aliases
+      to search      indices:data/read/search*
+      to check       indices:admin/create and indices:admin/delete on NAME-revsync-check-*
 ",
         patterns.join(", ")
     );
     if settings.tables.iter().any(|rule| rule.deletes == Deletes::Delete) || settings.tables.is_empty() {
+        let remembered = crate::config::Span(settings.sink.gc_deletes);
         text.push_str(&format!(
-            "  Deletes hold for {} (index.gc_deletes), and not across a restart of the server's node: deliver again what
-  is older only into a new index.
-",
-            crate::config::Span(settings.sink.gc_deletes)
+            "  Deletes are remembered for {remembered} (index.gc_deletes), and not past a restart of the server's node:
+  a revision that is delivered again later than that can bring its document back.
+"
         ));
     }
     text

@@ -142,7 +142,7 @@ impl Write for LogWriter {
 }
 
 /// Text from outside without what a terminal would obey: control characters become U+FFFD, line breaks and tabs a space.
-pub fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let clean = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
         // The bidirectional controls reorder what is read, which hides as well as an escape sequence does.
