@@ -139,11 +139,20 @@ fn check_names_all_that_is_wrong_at_once() {
 fn a_reader_that_goes_away_ends_a_command_quietly() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_revsync"));
-    command.args(["config", "schema"]).current_dir(folder.path()).env_clear().stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.args(["config", "schema"]).current_dir(folder.path()).env_clear().stdout(writer);
+    let output = command.output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_flag_can_come_from_the_environment_and_be_switched_off_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = |set: &[(&str, &str)]| text(&revsync(folder.path(), &["dead-letters", "list"], set).stdout).starts_with('{');
+    assert_eq!([json(&[]), json(&[("REVSYNC_JSON", "true")]), json(&[("REVSYNC_JSON", "false")])], [false, true, false]);
+    let noisy = revsync(folder.path(), &["dead-letters", "list"], &[("REVSYNC_VERBOSE", "2")]);
+    assert_eq!((noisy.status.code(), text(&noisy.stderr).as_str()), (Some(0), ""));
 }
 
 #[test]

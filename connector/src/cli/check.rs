@@ -50,7 +50,8 @@ impl Tried {
     fn new(what: &'static str, result: Result<String, Error>) -> Self {
         match result {
             Ok(found) => Self { what, ok: true, found, help: None },
-            Err(error) => Self { what, ok: false, found: error.what, help: error.help },
+            // What was tried stands in front of it already.
+            Err(error) => Self { what, ok: false, found: error.what.trim_start_matches(what).trim_start_matches(": ").to_owned(), help: error.help },
         }
     }
 }

@@ -36,9 +36,9 @@ First steps:
   revsync sync capture/ --to http://localhost:9200
                                                the same into OpenSearch; run it as often as you like
 
-Every option can also come from the environment: REVSYNC_ and its name (REVSYNC_TO, REVSYNC_DEAD_LETTERS).
-An option comes before its variable, and both come before the file of --config. The password of the sink
-comes only from REVSYNC_PASSWORD or a file.
+Every option can also come from the environment: REVSYNC_ and its name (REVSYNC_TO, REVSYNC_AUTH).
+An option comes before its variable, and both come before the file of --config. The password of
+the sink comes only from REVSYNC_PASSWORD or a file.
 
 Exit codes:
   0  done

@@ -23,7 +23,7 @@ pub struct Global {
     #[arg(long, short, global = true, env = "REVSYNC_QUIET", hide_env_values = true, value_parser = BoolishValueParser::new())]
     pub quiet: bool,
     /// Say more on standard error; twice for everything
-    #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet", env = "REVSYNC_VERBOSE", hide_env_values = true)]
     pub verbose: u8,
 }
 

@@ -2,9 +2,8 @@
 
 use clap::Args;
 
-use super::PlaceOptions;
 use crate::cli::Context;
-use crate::cli::options::{CreationOptions, SinkOptions};
+use crate::cli::options::{CreationOptions, DeliveryOptions, SinkOptions};
 use crate::error::{Error, Exit};
 
 /// Send dead letters again; what settles is removed
@@ -36,12 +35,12 @@ pub(super) struct Arguments {
     #[command(flatten)]
     creation: CreationOptions,
     #[command(flatten)]
-    place: PlaceOptions,
+    delivery: DeliveryOptions,
 }
 
 // The lead writes the body: it needs run::deliver. `super::expand` turns the given ids into whole ones.
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    context.settings(&[&arguments.sink, &arguments.creation, &arguments.place])?;
+    context.settings(&[&arguments.sink, &arguments.creation, &arguments.delivery])?;
     let _ = (&arguments.ids, arguments.all, arguments.force);
     std::future::ready(Err(Error::usage("replay has no body on this branch"))).await
 }
