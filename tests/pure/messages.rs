@@ -7,7 +7,11 @@ use revsync::cli::{Paint, Run, exit_of, human_report};
 use revsync::config::SinkUrl;
 use revsync::error::Exit;
 use revsync::metrics::{Counts, Notes, Skip};
+use revsync::operation::{Operation, Target};
 use revsync::record::{Fault, Origin, Position};
+use revsync::revision::{Document, VersionType};
+use revsync::sink::Sink;
+use revsync::sink::local::Local;
 use revsync::store::dead_letters::{DeadLetter, DeadLetters, FORMAT_VERSION, Place, identify};
 
 use crate::golden::assert_golden;
@@ -259,4 +263,32 @@ async fn dead_letters_are_listed_and_explained() {
     std::fs::write(&path, [std::fs::read(&path).unwrap().as_slice(), b"{\"v\":9}\n{\"v\":1,\"id\":\"to"].concat()).unwrap();
     said.push_str(&here(&["dead-letters", "list"]));
     assert_golden("messages/dead_letters.txt", &said);
+}
+
+#[tokio::test]
+async fn search_finds_documents_as_grep_finds_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Local::open(&folder.path().join("revsync.db")).unwrap();
+    let put = |index: &str, id: &str, version, document| {
+        let target = Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None };
+        Operation::Index { target, document: Document(bytes_of(document)) }
+    };
+    let documents = [
+        put("person", "7PiADsj9Zt", 3, r#"{"FirstName":"Raul","Address":"1719 University Street, Seattle, WA, 98109"}"#),
+        put("vehicle", "Hm3Hu2aVRn", 0, r#"{"Make":"Ford","Model":"F 150","Year":2019}"#),
+    ];
+    local.write(documents.into()).await.unwrap();
+    local.finish().await.unwrap();
+    drop(local);
+    let here = |arguments: &[&str]| transcript(folder.path(), arguments, &[]);
+    let mut said = here(&["search", "seattle"]);
+    let scored: serde_json::Value = serde_json::from_slice(&revsync(folder.path(), &["search", "--json", "ford"], &[]).stdout).unwrap();
+    assert_eq!(scored["hits"][0]["source"]["Model"], "F 150");
+    assert_eq!((&scored["hits"][0]["id"], &scored["hits"][0]["version"]), (&"Hm3Hu2aVRn".into(), &0.into()));
+    said.push_str(&here(&["search", "--index", "vehicle", "seattle"]));
+    said.push_str(&here(&["--json", "search", "nothing", "like", "it"]));
+    said.push_str(&here(&["search", "x", "--to", "local:missing.db"]));
+    said.push_str(&here(&["search", "?"]));
+    said.push_str(&here(&["check", "-"]));
+    assert_golden("messages/search.txt", &said);
 }

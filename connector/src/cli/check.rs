@@ -2,6 +2,8 @@
 //!
 //! Goes on after a failure: whoever sets something up wants to see all that is wrong. Writes nothing but a scratch index that it deletes.
 
+use std::path::Path;
+
 use clap::Args;
 use serde::Serialize;
 
@@ -99,15 +101,27 @@ async fn sink(settings: &Settings, tried: &mut Vec<Tried>) {
         SinkUrl::OpenSearch { .. } => opensearch(settings, tried).await,
         SinkUrl::BulkStdout => tried.push(Tried::new("sink", Ok("bulk lines on standard output".to_owned()))),
         SinkUrl::BulkFile(path) | SinkUrl::Local(path) => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."));
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let result = match (path.is_dir(), folder.is_dir()) {
                 (true, _) => Err(Error::usage(format!("{url}: expected a file, found a folder"))),
                 (false, false) => Err(Error::usage(format!("{url}: there is no folder {}", folder.display()))),
-                (false, true) if path.exists() => Ok(format!("{url} exists")),
+                (false, true) if path.exists() => existing(url),
                 (false, true) => Ok(format!("{url} will be created")),
             };
             tried.push(Tried::new("sink", result));
         }
+    }
+}
+
+/// A file that is there has to be what it is taken for; bulk lines overwrite anything.
+fn existing(url: &SinkUrl) -> Result<String, Error> {
+    match url {
+        #[cfg(feature = "local")]
+        SinkUrl::Local(path) => {
+            let indices = crate::sink::local::Local::open_existing(path)?.indices()?;
+            Ok(format!("{url}: {} documents in {} indices", indices.iter().map(|(_, documents)| documents).sum::<u64>(), indices.len()))
+        }
+        _ => Ok(format!("{url} exists, and will be overwritten")),
     }
 }
 

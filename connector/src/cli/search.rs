@@ -20,7 +20,7 @@ use crate::sink::opensearch::OpenSearch;
 #[command(after_help = "\
 Examples:
   revsync search Seattle
-  revsync search 'Ford AND F-150' --index vehicle
+  revsync search '\"Seattle WA\" -Ford' --index vehicle_registration
   revsync search 'seat*' --to http://localhost:9200 --limit 50
   revsync --json search Seattle | jq '.hits[].source'
 
@@ -70,7 +70,12 @@ async fn find(arguments: &Arguments, settings: &Settings) -> Result<Vec<Hit>, Er
     }
 }
 
-// With the local index: #[cfg(feature = "local")] crate::sink::local::Local::open_existing(path)?.search(text, index, limit)
+#[cfg(feature = "local")]
+fn local(path: &Path, text: &str, index: Option<&str>, limit: usize) -> Result<Vec<Hit>, Error> {
+    crate::sink::local::Local::open_existing(path)?.search(text, index, limit)
+}
+
+#[cfg(not(feature = "local"))]
 fn local(path: &Path, _: &str, _: Option<&str>, _: usize) -> Result<Vec<Hit>, Error> {
     Err(Error::usage(format!("local:{}: this build has no local index (feature `local`)", path.display())))
 }
