@@ -9,4 +9,5 @@ pub mod limits;
 pub mod mapping;
 pub mod names;
 pub mod outcome;
+pub mod projection;
 pub mod retry;
