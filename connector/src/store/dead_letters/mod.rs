@@ -120,7 +120,9 @@ impl FromStr for Place {
                 Some(path) => Err(Error::usage(format!("{EXPECTED}, found {text:?}")).help(format!("did you mean file:{path}?"))),
                 None => Ok(Self::File(PathBuf::from(path))),
             },
-            Some((scheme @ ("sqs" | "s3" | "kafka"), _)) => Err(Error::usage(format!("{EXPECTED}: this build cannot write to {scheme}: yet"))),
+            Some((scheme @ ("sqs" | "s3" | "kafka"), _)) => {
+                Err(Error::usage(format!("{EXPECTED}: this build cannot write to {scheme}: yet")))
+            }
             _ if text.is_empty() => Err(Error::usage(format!("{EXPECTED}, found nothing"))),
             _ => Err(Error::usage(format!("{EXPECTED}, found {text:?}")).help(format!("did you mean file:{text}?"))),
         }
@@ -257,7 +259,9 @@ fn read(line: &[u8]) -> Result<DeadLetter, String> {
 fn damage(error: &serde_json::Error) -> String {
     match error.classify() {
         serde_json::error::Category::Eof => "the line is cut off".to_owned(),
-        serde_json::error::Category::Data => format!("a field of a dead letter is missing or of the wrong form, near column {}", error.column()),
+        serde_json::error::Category::Data => {
+            format!("a field of a dead letter is missing or of the wrong form, near column {}", error.column())
+        }
         _ => format!("not JSON from column {}", error.column()),
     }
 }
@@ -278,7 +282,8 @@ mod tests {
 
     #[test]
     fn different_units_records_and_shards_have_different_ids() {
-        let number = |sub| Position::Sequence { number: SequenceNumber("49590338271490256608559692538361571095921575989136588898".into()), sub };
+        let number =
+            |sub| Position::Sequence { number: SequenceNumber("49590338271490256608559692538361571095921575989136588898".into()), sub };
         let other = Origin { stream: "ledge".into(), shard: "rshardId-000000000000".into() };
         let ids = std::collections::BTreeSet::from([
             identify(&origin(), &Position::Byte { offset: 42 }, 0),
@@ -306,7 +311,13 @@ mod tests {
 
     #[test]
     fn damage_is_told_without_the_content() {
-        for line in [r#"{"v":1,"id":7,"secret":"hunter2"}"#, r#"{"v":1,"payload":"hunter2"#, r#"hunter2"#, r#"{"v":"hunter2"}"#, r#"{"v":2,"x":"hunter2"}"#] {
+        for line in [
+            r#"{"v":1,"id":7,"secret":"hunter2"}"#,
+            r#"{"v":1,"payload":"hunter2"#,
+            r#"hunter2"#,
+            r#"{"v":"hunter2"}"#,
+            r#"{"v":2,"x":"hunter2"}"#,
+        ] {
             let reason = read(line.as_bytes()).unwrap_err();
             assert!(!reason.contains("hunter2"), "{reason}");
         }
