@@ -290,7 +290,8 @@ impl<'de> Visitor<'de> for Values<'_> {
     }
 }
 
-/// One member of an object. A name with dots is a path, as the server reads it; dots at its end fall away.
+/// One member of an object. A name with dots is a path, as the server reads it. Dots at its end fall away there, mostly: such a name is
+/// counted as refused and looked at all the same.
 fn member(name: &str, raw: &str, object: &mut Field, census: &mut Census, at: Place) -> Result<(), serde_json::Error> {
     let path = name.trim_end_matches('.');
     let blank = |part: &str| part.is_empty() || (path.contains('.') && part.chars().all(char::is_whitespace));
@@ -298,6 +299,9 @@ fn member(name: &str, raw: &str, object: &mut Field, census: &mut Census, at: Pl
     if metadata || path.split('.').any(blank) {
         object.refuse(name, census);
         return Ok(());
+    }
+    if path.len() < name.len() {
+        object.refuse(name, census);
     }
     let mut at = at;
     let mut field = object;

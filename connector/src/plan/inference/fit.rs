@@ -69,8 +69,13 @@ impl Fit {
             self.conflict(path, Vec::new(), "dynamic: false, such fields stay in the document and out of the index", why);
         }
         for (name, count) in &field.refused {
-            let why = format!("the server refuses this name, {count} times seen; the documents that hold it become dead letters");
-            self.conflict(&join(path, name), Vec::new(), "nothing", why);
+            let (chosen, why) = match name.trim_end_matches('.') {
+                bare if bare.is_empty() || bare.len() == name.len() || bare.starts_with('.') || bare.contains("..") => {
+                    ("nothing", "the server refuses this name; the documents that hold it become dead letters")
+                }
+                bare => (bare, "the server reads this name without its final dots, and refuses documents with an unknown field inside it"),
+            };
+            self.conflict(&join(path, name), Vec::new(), chosen, format!("{why}; seen {count} times"));
         }
         for (name, child) in &field.children {
             match self.field(child, &join(path, name), depth + 1) {

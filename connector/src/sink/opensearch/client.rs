@@ -122,7 +122,8 @@ impl Client {
         }
         let auth = config.auth.unwrap_or(if user.is_some() { Auth::Basic } else { Auth::None });
         if auth != Auth::Basic && user.is_some() {
-            return Err(Error::usage("the sink has a user name, and an auth that uses none").help("set auth = \"basic\", or leave the user name out"));
+            return Err(Error::usage("the sink has a user name, and an auth that uses none")
+                .help("set auth = \"basic\", or leave the user name out"));
         }
         let access = match auth {
             Auth::None => Access::Open,
@@ -228,7 +229,8 @@ impl Client {
         if error.is_timeout() {
             return Trouble { kind: TroubleKind::TimedOut, what: format!("no answer from {place} within {} s", timeout.as_secs_f32()) };
         }
-        let chain: Vec<String> = std::iter::successors(std::error::Error::source(error), |error| error.source()).map(|e| e.to_string()).collect();
+        let chain: Vec<String> =
+            std::iter::successors(std::error::Error::source(error), |error| error.source()).map(|e| e.to_string()).collect();
         let io = std::iter::successors(std::error::Error::source(error), |error| error.source())
             .find_map(|error| error.downcast_ref::<std::io::Error>());
         let says = |words: &[&str]| chain.iter().any(|text| words.iter().any(|word| text.contains(word)));
@@ -274,9 +276,8 @@ pub(super) fn segment(name: &str) -> String {
 
 /// A URL without its credentials, and the user name and password that were in it.
 fn address(text: &str) -> Result<(Url, Option<String>, Option<String>), Error> {
-    let wrong = |why: &str| {
-        Error::usage(format!("expected the sink's URL as http(s)://HOST:PORT, found {:?}: {why}", without_credentials(text)))
-    };
+    let wrong =
+        |why: &str| Error::usage(format!("expected the sink's URL as http(s)://HOST:PORT, found {:?}: {why}", without_credentials(text)));
     let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("the scheme is neither http nor https"));
@@ -287,7 +288,9 @@ fn address(text: &str) -> Result<(Url, Option<String>, Option<String>), Error> {
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("it has a query or a fragment"));
     }
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(|text| text.into_owned()).map_err(|_| wrong("its credentials are not UTF-8"));
+    let decoded = |text: &str| {
+        percent_decode_str(text).decode_utf8().map(|text| text.into_owned()).map_err(|_| wrong("its credentials are not UTF-8"))
+    };
     let user = (!url.username().is_empty()).then(|| decoded(url.username())).transpose()?;
     let password = url.password().map(decoded).transpose()?;
     // These fail only for URLs without a host.

@@ -56,7 +56,8 @@ impl OpenSearch {
         if client.serverless {
             return Ok(Probe { distribution: "serverless".to_owned(), version: None, cluster: None });
         }
-        let greeting: Greeting = serde_json::from_slice(&answer.body).map_err(|_| not_opensearch(client, "its answer to / is not OpenSearch's"))?;
+        let greeting: Greeting =
+            serde_json::from_slice(&answer.body).map_err(|_| not_opensearch(client, "its answer to / is not OpenSearch's"))?;
         let Version { distribution, number } = greeting.version;
         match distribution {
             Some(distribution) if distribution == "opensearch" => {
@@ -115,7 +116,15 @@ impl OpenSearch {
     }
 
     /// Sends one request; statuses outside 2xx and `also` are errors.
-    async fn ask(&self, method: Method, path: &str, query: &[(&str, &str)], body: &'static str, also: &[u16], what: &str) -> Result<Answer, Error> {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+        body: &'static str,
+        also: &[u16],
+        what: &str,
+    ) -> Result<Answer, Error> {
         let content = if body.is_empty() { Content::Empty } else { Content::Json(Bytes::from_static(body.as_bytes())) };
         let answer = self.client.send(method, path, query, content).await.map_err(|trouble| unreachable(&trouble))?;
         if also.contains(&answer.status) { Ok(answer) } else { accepted(&self.client, answer, what) }
@@ -144,7 +153,9 @@ pub(super) fn accepted(client: &Client, answer: Answer, what: &str) -> Result<An
 /// The error of a command for what would be a failure of delivery.
 fn refused(client: &Client, failure: Failure) -> Error {
     let what = match failure {
-        Failure::Retry { what, .. } | Failure::TooLarge { what, .. } | Failure::Unauthorized { what } | Failure::Misconfigured { what } => what,
+        Failure::Retry { what, .. } | Failure::TooLarge { what, .. } | Failure::Unauthorized { what } | Failure::Misconfigured { what } => {
+            what
+        }
         Failure::Invalid(fault) => fault.reason,
     };
     if what.contains(&client.place) { Error::new(Kind::Sink, what) } else { Error::new(Kind::Sink, format!("{}: {what}", client.place)) }

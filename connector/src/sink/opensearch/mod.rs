@@ -116,7 +116,8 @@ impl OpenSearch {
         let add_guards = |out: &mut Vec<u8>| -> usize {
             // Without a UUID there is nothing to compare: a server that only stands in for OpenSearch. Serverless is not asked for more than
             // it documents.
-            let guarded = admitted.iter().filter(|admitted| admitted.blocked.is_none() && admitted.index.uuid.is_some() && !self.client.serverless);
+            let guarded =
+                admitted.iter().filter(|admitted| admitted.blocked.is_none() && admitted.index.uuid.is_some() && !self.client.serverless);
             guarded.map(|admitted| request::append_guards(&admitted.name, admitted.index.alias, out)).sum()
         };
         if !self.gzip {
