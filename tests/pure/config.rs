@@ -49,7 +49,8 @@ fn the_example_as_it_stands_is_the_defaults() {
 
 #[test]
 fn every_key_of_the_example_that_has_a_default_stands_with_it() {
-    let optional = ["name", "url", "auth", "username", "password", "password_file", "ca_file", "client_certificate_file", "region", "assume_role_arn"];
+    let optional =
+        ["name", "url", "auth", "username", "password", "password_file", "ca_file", "client_certificate_file", "region", "assume_role_arn"];
     let before_the_rules = config::example().split("\n#[[table]]").next().unwrap().to_owned();
     let text = uncommented(&before_the_rules, |code| !optional.contains(&code.split(" = ").next().unwrap()));
     assert!(text.contains("\nrequest_bytes = \"5MiB\"\n") && text.contains("\ncreate_index = true\n"));

@@ -102,7 +102,9 @@ impl Walk<'_> {
             return error.help(format!("did you mean {near:?}?"));
         }
         let tables = schema::TABLES.iter().filter(|table| **table != path);
-        let elsewhere = tables.filter_map(|table| nearest(key, schema::keys(self.schema, table).iter().map(String::as_str)).map(|near| (*table, near.to_owned())));
+        let elsewhere = tables.filter_map(|table| {
+            nearest(key, schema::keys(self.schema, table).iter().map(String::as_str)).map(|near| (*table, near.to_owned()))
+        });
         match elsewhere.max_by_key(|(_, near)| near == key) {
             Some(("", near)) => error.help(format!("{near:?} belongs at the top of the file, before the first table")),
             Some((table, near)) => error.help(format!("{near:?} belongs in {}", schema::header(table))),
@@ -133,8 +135,13 @@ fn fill(text: &str, environment: Environment<'_>) -> Result<String, String> {
         let end = rest.find('}').ok_or("expected ${NAME}, found no closing brace; write $${ for the two characters themselves")?;
         let name = &rest[..end];
         rest = &rest[end + 1..];
-        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err(format!("expected the name of an environment variable in ${{…}}, found {name:?}; write $${{ for the two characters themselves"));
+        if name.is_empty()
+            || name.starts_with(|c: char| c.is_ascii_digit())
+            || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        {
+            return Err(format!(
+                "expected the name of an environment variable in ${{…}}, found {name:?}; write $${{ for the two characters themselves"
+            ));
         }
         filled.push_str(&environment(name).ok_or_else(|| format!("the environment variable {name} is not set"))?);
     }
@@ -168,5 +175,8 @@ fn holds(value: &DeValue<'_>, own: &Range<usize>, span: &Range<usize>) -> bool {
 /// The parser's and serde's wording, on one line and in words that are not Rust's.
 fn one_line(message: &str) -> String {
     let line = message.split('\n').map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
-    line.replace("expected u32", "expected a whole number").replace("expected a boolean", "expected true or false").replace("unknown variant", "unknown value").replace('`', "\"")
+    line.replace("expected u32", "expected a whole number")
+        .replace("expected a boolean", "expected true or false")
+        .replace("unknown variant", "unknown value")
+        .replace('`', "\"")
 }

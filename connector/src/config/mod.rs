@@ -13,7 +13,8 @@ mod units;
 
 pub use example::text as example;
 pub use file::{
-    Auth, AwsSection, Decimals, DeadLettersSection, Deletes, DeliverySection, File, Format, LongIds, NonFinite, SinkSection, SourceSection, TableRule,
+    Auth, AwsSection, DeadLettersSection, Decimals, Deletes, DeliverySection, File, Format, LongIds, NonFinite, SinkSection, SourceSection,
+    TableRule,
 };
 pub use load::{Environment, nearest, parse};
 pub use places::{SinkUrl, SourceUrl};

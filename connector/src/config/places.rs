@@ -116,7 +116,10 @@ fn path_of(scheme: &str, file: &str) -> Result<PathBuf, Error> {
     }
     // A habit from URLs: `//name` would be a file at the root of the file system.
     match file.strip_prefix("//") {
-        Some(name) => Err(Error::usage(format!("sink: expected {scheme}:FILE, found \"{scheme}:{file}\"")).help(format!("did you mean {scheme}:{name}?"))),
+        Some(name) => {
+            Err(Error::usage(format!("sink: expected {scheme}:FILE, found \"{scheme}:{file}\""))
+                .help(format!("did you mean {scheme}:{name}?")))
+        }
         None => Ok(PathBuf::from(file)),
     }
 }
@@ -249,7 +252,9 @@ mod tests {
 
     #[test]
     fn a_mistyped_address_does_not_repeat_its_password() {
-        for text in ["htps://ann:hunter2@h:9200", "https://ann:hunter2@h:99999", "ann:hunter2@h", "es://ann:hunter2@h", "https://ann:hunter2@h?x"] {
+        for text in
+            ["htps://ann:hunter2@h:9200", "https://ann:hunter2@h:99999", "ann:hunter2@h", "es://ann:hunter2@h", "https://ann:hunter2@h?x"]
+        {
             let error = text.parse::<SinkUrl>().unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
         }
@@ -265,7 +270,9 @@ mod tests {
 
     #[test]
     fn a_pipeline_is_named_after_its_source() {
-        for (text, name) in [("capture/ledger.ion.gz", "ledger"), ("-", "stdin"), ("capture/", "capture"), (".", "capture"), (".hidden.ion", "hidden")] {
+        for (text, name) in
+            [("capture/ledger.ion.gz", "ledger"), ("-", "stdin"), ("capture/", "capture"), (".", "capture"), (".hidden.ion", "hidden")]
+        {
             assert_eq!(text.parse::<SourceUrl>().unwrap().pipeline_name(), name, "{text}");
         }
     }

@@ -83,7 +83,8 @@ impl Source {
     /// None was named.
     pub fn required(&self) -> Result<&SourceUrl, Error> {
         self.url.as_ref().ok_or_else(|| {
-            Error::usage("no source: expected a file, a directory or - for standard input").help("name it as SOURCE, or as url under [source] in the file of --config")
+            Error::usage("no source: expected a file, a directory or - for standard input")
+                .help("name it as SOURCE, or as url under [source] in the file of --config")
         })
     }
 }
@@ -184,7 +185,8 @@ fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Resul
         assume_role_arn: options.assume_role_arn.clone().or_else(|| section.aws.assume_role_arn.clone()),
     };
     if auth == Auth::Basic && matches!(sink.url, SinkUrl::OpenSearch { .. }) {
-        sink.username = Some(username.ok_or_else(|| Error::usage("sink: auth is basic, but no user name is given").help("name it with --username"))?);
+        sink.username =
+            Some(username.ok_or_else(|| Error::usage("sink: auth is basic, but no user name is given").help("name it with --username"))?);
         let written = if options.password_file.is_some() { None } else { section.password.clone() };
         sink.password = environment("REVSYNC_PASSWORD").map(Secret::new).or(written);
         if sink.password.is_none() {
@@ -235,7 +237,10 @@ fn checked(tables: Vec<TableRule>) -> Result<Vec<TableRule>, Error> {
         }
         let paths = rule.fields.iter().flatten().chain(&rule.exclude);
         if let Some(path) = paths.into_iter().find(|path| path.split('.').any(str::is_empty)) {
-            return Err(Error::usage(format!("[[table]] {:?}: expected a path of field names such as \"Owners.PrimaryOwner\", found {path:?}", rule.name)));
+            return Err(Error::usage(format!(
+                "[[table]] {:?}: expected a path of field names such as \"Owners.PrimaryOwner\", found {path:?}",
+                rule.name
+            )));
         }
         if rule.metadata_field.as_deref().is_some_and(|field| field.is_empty() || field.split('.').any(str::is_empty)) {
             return Err(Error::usage(format!("[[table]] {:?}: expected the name of a field as metadata_field", rule.name)));

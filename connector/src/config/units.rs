@@ -207,7 +207,16 @@ mod tests {
 
     #[test]
     fn sizes_are_read_with_their_units() {
-        for (text, bytes) in [("5MiB", 5 << 20), ("5 mib", 5 << 20), ("9MB", 9_000_000), ("1kB", 1_000), ("1KiB", 1024), ("0B", 0), ("7B", 7), ("2GiB", 2 << 30)] {
+        for (text, bytes) in [
+            ("5MiB", 5 << 20),
+            ("5 mib", 5 << 20),
+            ("9MB", 9_000_000),
+            ("1kB", 1_000),
+            ("1KiB", 1024),
+            ("0B", 0),
+            ("7B", 7),
+            ("2GiB", 2 << 30),
+        ] {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
     }

@@ -52,7 +52,8 @@ impl LetterFile {
     fn try_append(&self, lines: &[u8]) -> io::Result<()> {
         let (mut file, created) = self.locked()?;
         let length = file.seek(SeekFrom::End(0))?;
-        let written = if ends_torn(&mut file, length)? { file.write_all(b"\n").and_then(|()| file.write_all(lines)) } else { file.write_all(lines) };
+        let written =
+            if ends_torn(&mut file, length)? { file.write_all(b"\n").and_then(|()| file.write_all(lines)) } else { file.write_all(lines) };
         if let Err(error) = written.and_then(|()| file.sync_data()) {
             // A disk that filled up in the middle leaves no half letter, where it still can be avoided.
             let _ = file.set_len(length);

@@ -120,7 +120,9 @@ impl FromStr for Place {
                 Some(path) => Err(Error::usage(format!("{EXPECTED}, found {text:?}")).help(format!("did you mean file:{path}?"))),
                 None => Ok(Self::File(PathBuf::from(path))),
             },
-            Some((scheme @ ("sqs" | "s3" | "kafka"), _)) => Err(Error::usage(format!("{EXPECTED}: this build cannot write to {scheme}: yet"))),
+            Some((scheme @ ("sqs" | "s3" | "kafka"), _)) => {
+                Err(Error::usage(format!("{EXPECTED}: this build cannot write to {scheme}: yet")))
+            }
             _ if text.is_empty() => Err(Error::usage(format!("{EXPECTED}, found nothing"))),
             _ => Err(Error::usage(format!("{EXPECTED}, found {text:?}")).help(format!("did you mean file:{text}?"))),
         }
@@ -257,7 +259,9 @@ fn read(line: &[u8]) -> Result<DeadLetter, String> {
 fn damage(error: &serde_json::Error) -> String {
     match error.classify() {
         serde_json::error::Category::Eof => "the line is cut off".to_owned(),
-        serde_json::error::Category::Data => format!("a field of a dead letter is missing or of the wrong form, near column {}", error.column()),
+        serde_json::error::Category::Data => {
+            format!("a field of a dead letter is missing or of the wrong form, near column {}", error.column())
+        }
         _ => format!("not JSON from column {}", error.column()),
     }
 }
