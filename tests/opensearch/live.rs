@@ -154,7 +154,8 @@ async fn bodies_arrive_alike_with_and_without_compression() {
             let people = name("gzip");
             // More than one portion of compression.
             let filler = "x".repeat(1_000);
-            let batch: Vec<Operation> = (0..500).map(|n| put(&people, &n.to_string(), 1, &format!(r#"{{"n":{n},"x":"{filler}"}}"#))).collect();
+            let batch: Vec<Operation> =
+                (0..500).map(|n| put(&people, &n.to_string(), 1, &format!(r#"{{"n":{n},"x":"{filler}"}}"#))).collect();
             let outcomes = write(&sink, batch).await.unwrap();
             assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Indexed), "{} gzip {gzip}", server.name);
             assert_eq!(stored(server, &people, "499").await, Some((1, json!({"n": 499, "x": filler}))));
@@ -222,7 +223,8 @@ async fn an_index_or_alias_that_exists_is_used_as_it_is() {
         put_to(server, &plain, json!({"mappings": {"properties": {"n": {"type": "integer"}}}})).await;
         let behind = format!("{alias}-of-old");
         put_to(server, &behind, json!({"aliases": { &alias: {} }})).await;
-        let outcomes = write(&sink, vec![put(&plain, "1", 1, r#"{"n":1}"#), put(&alias, "1", 1, r#"{"n":1}"#), delete(&plain, "1", 2)]).await;
+        let outcomes =
+            write(&sink, vec![put(&plain, "1", 1, r#"{"n":1}"#), put(&alias, "1", 1, r#"{"n":1}"#), delete(&plain, "1", 2)]).await;
         assert_eq!(outcomes.unwrap(), [Outcome::Indexed, Outcome::Indexed, Outcome::Deleted], "{}", server.name);
         let answer = get(server, &plain).await;
         assert_eq!(answer[&plain]["aliases"], json!({}), "{answer}");
@@ -438,8 +440,9 @@ async fn a_document_with_too_many_fields_is_rejected() {
     for server in services::opensearch() {
         let (sink, people) = (connect(&server.url).await, name("fields"));
         let many: Vec<String> = (0..1_001).map(|n| format!(r#""f{n}":{n}"#)).collect();
-        let outcomes =
-            write(&sink, vec![put(&people, "1", 1, &format!("{{{}}}", many.join(","))), put(&people, "2", 1, r#"{"f1":1}"#)]).await.unwrap();
+        let outcomes = write(&sink, vec![put(&people, "1", 1, &format!("{{{}}}", many.join(","))), put(&people, "2", 1, r#"{"f1":1}"#)])
+            .await
+            .unwrap();
         assert!(fault(&outcomes[0]).reason.starts_with("Limit of total fields [1000]"), "{}: {outcomes:?}", server.name);
         assert!(matches!(outcomes[0], Outcome::Rejected(_)));
         assert_eq!(outcomes[1], Outcome::Indexed);

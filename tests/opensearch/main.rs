@@ -1,5 +1,5 @@
 //! The OpenSearch sink: against real servers of both versions, and against a scripted one for what a healthy server never does.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "tests")]
 
 mod access;
 mod live;

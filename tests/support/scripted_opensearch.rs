@@ -144,6 +144,7 @@ struct State {
     /// By index and id: the version and the source, which a delete leaves empty.
     documents: BTreeMap<(String, String), (u64, Option<String>)>,
     uuids: bool,
+    ignores_versions: bool,
 }
 
 /// The server. Ends when it is dropped.
@@ -226,6 +227,11 @@ impl Scripted {
     /// Tells the UUIDs of indices, as a real server does; clients then guard against indices that change under their hands.
     pub fn tell_uuids(&self) {
         self.state().uuids = true;
+    }
+
+    /// From now on every write succeeds, whatever its version.
+    pub fn ignore_versions(&self) {
+        self.state().ignores_versions = true;
     }
 
     /// Makes an index, with a name of its own or under an alias.
@@ -418,14 +424,18 @@ impl State {
         }
         let path: Vec<&str> = request.path.trim_matches('/').split('/').collect();
         match (request.method.as_str(), path.as_slice()) {
-            ("GET", [""]) => send(
-                200,
-                json!({"cluster_name": "scripted", "version": {"distribution": "opensearch", "number": "3.0.0"}}).to_string(),
-            ),
+            ("GET", [""]) => {
+                send(200, json!({"cluster_name": "scripted", "version": {"distribution": "opensearch", "number": "3.0.0"}}).to_string())
+            }
             (_, [.., "_bulk"]) => self.bulk(request),
             (_, [_, "_refresh"]) => send(200, "{}".to_owned()),
             ("GET", [name]) => self.describe(name),
             ("PUT", [name]) => self.create(name, &request.body),
+            ("DELETE", [name]) => {
+                self.names.retain(|_, index| index != name);
+                send(200, "{}".to_owned())
+            }
+            ("PUT" | "DELETE", [name, "_doc", id]) => self.write_one(request, name, id),
             _ => error(400, "illegal_argument_exception", "not in the script"),
         }
     }
@@ -452,6 +462,16 @@ impl State {
             self.names.insert(alias.clone(), name.to_owned());
         }
         send(200, json!({"acknowledged": true, "index": name}).to_string())
+    }
+
+    fn write_one(&mut self, request: &Request, index: &str, id: &str) -> Decided {
+        let version = request.query.split('&').find_map(|pair| pair.strip_prefix("version=")?.parse().ok());
+        let source = (request.method == "PUT").then(|| String::from_utf8_lossy(&request.body).into_owned());
+        let name = if source.is_some() { "index" } else { "delete" }.to_owned();
+        let action =
+            Action { name: name.clone(), index: index.to_owned(), id: id.to_owned(), version, gte: false, require_alias: false, source };
+        let item = self.carry_out(&Step::proper(), 0, &action)[&name].clone();
+        send(item["status"].as_u64().and_then(|status| status.try_into().ok()).expect("an item has a status"), item.to_string())
     }
 
     fn bulk(&mut self, request: &Request) -> Decided {
@@ -496,7 +516,7 @@ impl State {
         }
         let version = action.version.expect("every operation has a version");
         let before = self.documents.get(&(index.clone(), action.id.clone()));
-        if before.is_some_and(|(stored, _)| if action.gte { *stored > version } else { *stored >= version }) {
+        if !self.ignores_versions && before.is_some_and(|(stored, _)| if action.gte { *stored > version } else { *stored >= version }) {
             return item(409, Some(("version_conflict_engine_exception", "version conflict")));
         }
         let existed = before.is_some_and(|(_, source)| source.is_some());

@@ -204,12 +204,10 @@ mod tests {
     #[test]
     fn a_table_with_only_what_differs_keeps_the_defaults() {
         let config: Config = toml::from_str("url = \"https://h\"\nauth = \"aoss\"\nrequest_timeout = \"5s\"").unwrap();
-        assert_eq!(config, Config {
-            url: "https://h".to_owned(),
-            auth: Some(Auth::Aoss),
-            request_timeout: Duration::from_secs(5),
-            ..Config::default()
-        });
+        assert_eq!(
+            config,
+            Config { url: "https://h".to_owned(), auth: Some(Auth::Aoss), request_timeout: Duration::from_secs(5), ..Config::default() }
+        );
     }
 
     #[test]

@@ -64,7 +64,13 @@ pub(super) enum Found {
 
 impl Indices {
     pub(super) fn new(create: bool, gc_deletes: &str) -> Self {
-        Self { known: RwLock::default(), looking: tokio::sync::Mutex::default(), create, gc_deletes: gc_deletes.to_owned(), bodies: HashMap::new() }
+        Self {
+            known: RwLock::default(),
+            looking: tokio::sync::Mutex::default(),
+            create,
+            gc_deletes: gc_deletes.to_owned(),
+            bodies: HashMap::new(),
+        }
     }
 
     /// The names known so far, but for those that are blocked.
@@ -116,8 +122,12 @@ impl Indices {
         let known = match (before, found) {
             (None, Found::Existed(index) | Found::Created(index)) => Known { index, blocked: None },
             // Not remembered: it has never been there, so whoever makes it is welcome.
-            (None, Found::Missing) => return Ok(missing(format!("index {name} does not exist and create_index is off; run revsync setup"))),
-            (Some(known), Found::Existed(index) | Found::Created(index)) if index.uuid == known.index.uuid => Known { index, blocked: None },
+            (None, Found::Missing) => {
+                return Ok(missing(format!("index {name} does not exist and create_index is off; run revsync setup")));
+            }
+            (Some(known), Found::Existed(index) | Found::Created(index)) if index.uuid == known.index.uuid => {
+                Known { index, blocked: None }
+            }
             (Some(known), Found::Missing) => Known { blocked: Some(vanished(name)), ..known },
             (Some(known), Found::Existed(_) | Found::Created(_)) => Known { blocked: Some(replaced(name)), ..known },
         };
@@ -142,8 +152,10 @@ impl Indices {
             match answer.error_type().as_deref() {
                 Some("resource_already_exists_exception" | "invalid_alias_name_exception") => {}
                 _ => {
-                    return Err(match answer.into_failure(client) {
-                        Failure::Invalid(fault) => Failure::Misconfigured { what: format!("cannot create index {first}: {}", fault.reason) },
+                    return Err(match client.judged(&answer) {
+                        Failure::Invalid(fault) => {
+                            Failure::Misconfigured { what: format!("cannot create index {first}: {}", fault.reason) }
+                        }
                         failure => failure,
                     });
                 }
@@ -154,7 +166,9 @@ impl Indices {
             Some(index) => Ok(Found::Existed(index)),
             None => Err(Failure::Retry {
                 class: Class::Blocked,
-                what: format!("index {first} exists, but {name} is no alias of it; add the alias, or delete the index to have it made anew"),
+                what: format!(
+                    "index {first} exists, but {name} is no alias of it; add the alias, or delete the index to have it made anew"
+                ),
                 after: None,
             }),
         }
@@ -261,7 +275,7 @@ async fn find_index(client: &Client, name: &str) -> Result<Option<Index>, Failur
         return Ok(None);
     }
     if !answer.is_success() {
-        return Err(answer.into_failure(client));
+        return Err(client.judged(&answer));
     }
     let described: HashMap<String, Described> = serde_json::from_slice(&answer.body).map_err(|_| Failure::Retry {
         class: Class::Unavailable,
@@ -373,7 +387,10 @@ mod tests {
 
     #[test]
     fn a_server_that_tells_no_uuid_is_not_asked_for_it() {
-        assert_eq!(found(r#"{"people":{"aliases":{},"mappings":{},"settings":{"index":{}}}}"#).unwrap(), Index { alias: false, uuid: None });
+        assert_eq!(
+            found(r#"{"people":{"aliases":{},"mappings":{},"settings":{"index":{}}}}"#).unwrap(),
+            Index { alias: false, uuid: None }
+        );
         assert_eq!(found("{}").unwrap(), Index { alias: false, uuid: None });
     }
 

@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::OpenSearch;
 use super::client::{Answer, Client, Content, Trouble, TroubleKind, segment};
 use super::indices::Found;
-use super::reply;
 use crate::error::{Error, Kind};
 use crate::plan::outcome::Failure;
 
@@ -48,15 +47,13 @@ impl OpenSearch {
         // Serverless answers 404 to `/`.
         let path = if client.serverless { "_cat/indices" } else { "/" };
         let query: &[(&str, &str)] = if client.serverless { &[("format", "json")] } else { &[] };
-        let mut answer = client.send(Method::Get, path, query, Content::Empty).await.map_err(|trouble| unreachable(&trouble))?;
-        if matches!(answer.status, 401 | 403) && client.refresh(answer.generation).await {
-            answer = client.send(Method::Get, path, query, Content::Empty).await.map_err(|trouble| unreachable(&trouble))?;
-        }
+        let answer = client.send(Method::Get, path, query, Content::Empty).await.map_err(|trouble| unreachable(&trouble))?;
         let answer = accepted(client, answer, "to be asked what it is")?;
         if client.serverless {
             return Ok(Probe { distribution: "serverless".to_owned(), version: None, cluster: None });
         }
-        let greeting: Greeting = serde_json::from_slice(&answer.body).map_err(|_| not_opensearch(client, "its answer to / is not OpenSearch's"))?;
+        let greeting: Greeting =
+            serde_json::from_slice(&answer.body).map_err(|_| not_opensearch(client, "its answer to / is not OpenSearch's"))?;
         let Version { distribution, number } = greeting.version;
         match distribution {
             Some(distribution) if distribution == "opensearch" => {
@@ -115,7 +112,15 @@ impl OpenSearch {
     }
 
     /// Sends one request; statuses outside 2xx and `also` are errors.
-    async fn ask(&self, method: Method, path: &str, query: &[(&str, &str)], body: &'static str, also: &[u16], what: &str) -> Result<Answer, Error> {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+        body: &'static str,
+        also: &[u16],
+        what: &str,
+    ) -> Result<Answer, Error> {
         let content = if body.is_empty() { Content::Empty } else { Content::Json(Bytes::from_static(body.as_bytes())) };
         let answer = self.client.send(method, path, query, content).await.map_err(|trouble| unreachable(&trouble))?;
         if also.contains(&answer.status) { Ok(answer) } else { accepted(&self.client, answer, what) }
@@ -132,19 +137,22 @@ pub(super) fn accepted(client: &Client, answer: Answer, what: &str) -> Result<An
     Err(match answer.status {
         401 => Error::new(Kind::Sink, format!("{place} refuses the credentials of {user} (status 401)"))
             .help("check user name and password, or the AWS credentials in use"),
-        403 if reply::error_type(&answer.body).as_deref() != Some("cluster_block_exception") => {
-            Error::new(Kind::Sink, format!("{place} does not allow {user} {what}: {}", answer.explained(client)))
+        403 if matches!(client.judged(&answer), Failure::Unauthorized { .. }) => {
+            let said = refused(client, client.judged(&answer)).what;
+            Error::new(Kind::Sink, format!("{place} does not allow {user} {what}: {said}"))
                 .help("give it a role with the rights that the README lists")
         }
-        404 if reply::error_type(&answer.body).is_none() => not_opensearch(client, "it answers status 404"),
-        _ => refused(client, answer.into_failure(client)),
+        404 if answer.error_type().is_none() => not_opensearch(client, "it answers status 404"),
+        _ => refused(client, client.judged(&answer)),
     })
 }
 
 /// The error of a command for what would be a failure of delivery.
 fn refused(client: &Client, failure: Failure) -> Error {
     let what = match failure {
-        Failure::Retry { what, .. } | Failure::TooLarge { what, .. } | Failure::Unauthorized { what } | Failure::Misconfigured { what } => what,
+        Failure::Retry { what, .. } | Failure::TooLarge { what, .. } | Failure::Unauthorized { what } | Failure::Misconfigured { what } => {
+            what
+        }
         Failure::Invalid(fault) => fault.reason,
     };
     if what.contains(&client.place) { Error::new(Kind::Sink, what) } else { Error::new(Kind::Sink, format!("{}: {what}", client.place)) }
@@ -166,14 +174,4 @@ pub(super) fn unreachable(trouble: &Trouble) -> Error {
         TroubleKind::Broken => "check the server, and what stands in front of it",
     };
     Error::new(Kind::Sink, trouble.what.clone()).help(help)
-}
-
-impl Answer {
-    /// What the server said, redacted.
-    fn explained(&self, client: &Client) -> String {
-        match self.failure(client) {
-            Some(Failure::Unauthorized { what } | Failure::Retry { what, .. } | Failure::Misconfigured { what }) => what,
-            _ => format!("status {}", self.status),
-        }
-    }
 }

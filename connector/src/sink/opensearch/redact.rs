@@ -99,8 +99,9 @@ pub(super) fn reason(kind: &str, text: &str) -> Option<String> {
 
 /// An error's type as it may be shown: letters, digits and `_ . -`; anything else is no type.
 pub(super) fn kind(text: &str) -> &str {
-    let plausible =
-        !text.is_empty() && text.len() <= 100 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'));
+    let plausible = !text.is_empty()
+        && text.len() <= 100
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'));
     if plausible { text } else { "unnamed_error" }
 }
 
@@ -131,7 +132,10 @@ mod tests {
     #[test]
     fn no_known_text_lets_a_value_through() {
         for (kind, text) in [
-            ("mapper_parsing_exception", "failed to parse field [d] of type [date] in document with id '3'. Preview of field's value: 'secret'"),
+            (
+                "mapper_parsing_exception",
+                "failed to parse field [d] of type [date] in document with id '3'. Preview of field's value: 'secret'",
+            ),
             ("illegal_argument_exception", "For input string: \"secret\""),
             ("illegal_argument_exception", "failed to parse date field [secret] with format [epoch_millis]"),
             ("illegal_argument_exception", "'secret' is not an IP string literal."),

@@ -67,9 +67,9 @@ pub(super) fn parse<'a>(body: &[u8], actions: impl ExactSizeIterator<Item = &'a 
         if item.action != "update" || item.status.is_none() {
             return Err(misfit(at, "update", &item));
         }
-        let (kind, index_uuid) = item.error.map_or((None, None), |error| {
-            (error.kind.map(|kind| redact::kind(&kind).to_owned()), error.index_uuid.map(Cow::into_owned))
-        });
+        let (kind, index_uuid) = item
+            .error
+            .map_or((None, None), |error| (error.kind.map(|kind| redact::kind(&kind).to_owned()), error.index_uuid.map(Cow::into_owned)));
         replies.guards.push(GuardReply { kind, index_uuid });
     }
     Ok(replies)
@@ -111,7 +111,9 @@ fn misconfiguration(error: &ErrorBody<'_>) -> Option<String> {
         return Some(format!("alias {alias} has no write index: set is_write_index on one of its indices"));
     }
     if reason.contains("Document ID is not supported") {
-        return Some("this collection does not keep document ids; OpenSearch Serverless keeps them only in collections of type SEARCH".to_owned());
+        return Some(
+            "this collection does not keep document ids; OpenSearch Serverless keeps them only in collections of type SEARCH".to_owned(),
+        );
     }
     if reason.starts_with("explicit index in bulk is not allowed") {
         return Some("the server refuses index names inside a _bulk body: set rest.action.multi.allow_explicit_index to true".to_owned());

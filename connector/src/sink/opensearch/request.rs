@@ -86,14 +86,7 @@ fn append_string(text: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(&rest[..at]);
         match rest[at] {
             byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
-            byte => out.extend_from_slice(&[
-                b'\\',
-                b'u',
-                b'0',
-                b'0',
-                HEX[usize::from(byte >> 4)],
-                HEX[usize::from(byte & 0xf)],
-            ]),
+            byte => out.extend_from_slice(&[b'\\', b'u', b'0', b'0', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 0xf)]]),
         }
         rest = &rest[at + 1..];
     }

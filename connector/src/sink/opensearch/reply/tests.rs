@@ -112,7 +112,8 @@ fn what_fails_every_item_alike_is_said_once() {
         ("no write index is defined for alias [people]. The write index may be explicitly disabled", "alias people has no write index"),
         ("Document ID is not supported in create/index operation request", "collections of type SEARCH"),
     ] {
-        let body = format!(r#"{{"items":[{{"index":{{"status":400,"error":{{"type":"illegal_argument_exception","reason":"{reason}"}}}}}}]}}"#);
+        let body =
+            format!(r#"{{"items":[{{"index":{{"status":400,"error":{{"type":"illegal_argument_exception","reason":"{reason}"}}}}}}]}}"#);
         match read(&body, &["index"]) {
             Err(Failure::Misconfigured { what }) => assert!(what.contains(expected), "{what}"),
             other => panic!("{other:?}"),
@@ -149,7 +150,8 @@ fn a_403_is_a_block_or_a_refusal_by_its_type() {
 
 #[test]
 fn a_request_refused_whole_is_invalid_only_when_opensearch_says_so() {
-    let typed = br#"{"error":{"type":"action_request_validation_exception","reason":"Validation Failed: 1: id is too long;"},"status":400}"#;
+    let typed =
+        br#"{"error":{"type":"action_request_validation_exception","reason":"Validation Failed: 1: id is too long;"},"status":400}"#;
     assert_eq!(
         refused("h:1", 400, typed, None, None),
         Failure::Invalid(Fault::new(
