@@ -152,7 +152,7 @@ impl Indices {
             match answer.error_type().as_deref() {
                 Some("resource_already_exists_exception" | "invalid_alias_name_exception") => {}
                 _ => {
-                    return Err(match answer.into_failure(client) {
+                    return Err(match client.judged(&answer) {
                         Failure::Invalid(fault) => {
                             Failure::Misconfigured { what: format!("cannot create index {first}: {}", fault.reason) }
                         }
@@ -275,7 +275,7 @@ async fn find_index(client: &Client, name: &str) -> Result<Option<Index>, Failur
         return Ok(None);
     }
     if !answer.is_success() {
-        return Err(answer.into_failure(client));
+        return Err(client.judged(&answer));
     }
     let described: HashMap<String, Described> = serde_json::from_slice(&answer.body).map_err(|_| Failure::Retry {
         class: Class::Unavailable,
