@@ -33,6 +33,7 @@ pub(crate) struct Bench {
     /// (and `gc_deletes` above the length of a test).
     pub(crate) index: String,
     /// What must live as long as the sink: a folder, a server.
+    #[expect(dead_code, reason = "held, and never looked at")]
     pub(crate) keep: Box<dyn Any + Send>,
 }
 

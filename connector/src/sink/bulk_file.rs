@@ -56,6 +56,22 @@ impl BulkFile {
         };
         Ok(Self { name, output: Arc::new(Mutex::new(output)) })
     }
+
+    fn failure(&self, unwritten: &Unwritten) -> Failure {
+        let name = &self.name;
+        match (unwritten.cause.kind(), unwritten.again) {
+            (_, true) => {
+                let what = format!("cannot write to {name}: {}", unwritten.cause);
+                Failure::Retry { class: Class::Unavailable, what, after: None }
+            }
+            (ErrorKind::BrokenPipe, false) => Failure::Misconfigured {
+                what: format!("the reader of {name} has gone before the end; keep it reading until revsync is done"),
+            },
+            (_, false) => Failure::Misconfigured {
+                what: format!("cannot write to {name}: {}; the lines written so far end in the middle: run it again", unwritten.cause),
+            },
+        }
+    }
 }
 
 impl Sink for BulkFile {
@@ -131,24 +147,6 @@ impl Output {
             Self::Standard => io::stdout().lock().flush(),
             Self::Regular { file, .. } => file.sync_all(),
             Self::Other(_) => Ok(()),
-        }
-    }
-}
-
-impl BulkFile {
-    fn failure(&self, unwritten: &Unwritten) -> Failure {
-        let name = &self.name;
-        match (unwritten.cause.kind(), unwritten.again) {
-            (_, true) => {
-                let what = format!("cannot write to {name}: {}", unwritten.cause);
-                Failure::Retry { class: Class::Unavailable, what, after: None }
-            }
-            (ErrorKind::BrokenPipe, false) => Failure::Misconfigured {
-                what: format!("the reader of {name} has gone before the end; keep it reading until revsync is done"),
-            },
-            (_, false) => Failure::Misconfigured {
-                what: format!("cannot write to {name}: {}; the lines written so far end in the middle: run it again", unwritten.cause),
-            },
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::super::Hit;
 use super::schema::TOKENIZER;
 use super::terms::Question;
-use super::text::{BETWEEN, ZERO_WIDTH, collect, push};
+use super::text::{BETWEEN, ZERO_WIDTH, searchable};
 
 /// Marks of a matched word in a fragment.
 const OPEN: char = '\u{1}';
@@ -25,7 +25,7 @@ pub(super) fn find(connection: &mut Connection, question: &Question, index: Opti
     let transaction = connection.transaction()?;
     let keys = match index {
         None => None,
-        Some(pattern) => Some(keys(&transaction, pattern)?),
+        Some(pattern) => keys(&transaction, pattern)?,
     };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut hits = hits(&transaction, question, keys.as_deref(), limit)?;
@@ -35,17 +35,21 @@ pub(super) fn find(connection: &mut Connection, question: &Question, index: Opti
     Ok(hits)
 }
 
-/// The keys of the indices that a name or pattern means, as a JSON list: SQLite takes no list as a parameter.
-fn keys(transaction: &Transaction<'_>, pattern: &str) -> rusqlite::Result<String> {
+/// The keys of the indices that a name or pattern means, as a JSON list: SQLite takes no list as a parameter. `None` when it means them all, which
+/// spares a look at every matching document.
+fn keys(transaction: &Transaction<'_>, pattern: &str) -> rusqlite::Result<Option<String>> {
     let mut statement = transaction.prepare_cached("SELECT key, name FROM indices")?;
     let mut rows = statement.query([])?;
     let mut keys = Vec::new();
+    let mut all = true;
     while let Some(row) = rows.next()? {
         if fits(pattern, row.get_ref(1)?.as_str()?) {
             keys.push(row.get::<_, i64>(0)?.to_string());
+        } else {
+            all = false;
         }
     }
-    Ok(format!("[{}]", keys.join(",")))
+    Ok((!all).then(|| format!("[{}]", keys.join(","))))
 }
 
 /// Whether a name fits a pattern in which `*` stands for any characters, also none.
@@ -115,9 +119,8 @@ fn highlight(transaction: &Transaction<'_>, expression: &str, hits: &mut [Hit]) 
     let mut insert = transaction.prepare("INSERT INTO temp.shown (rowid, text) VALUES (?1, ?2)")?;
     for (at, hit) in hits.iter().enumerate() {
         let mut text = String::new();
-        push(&mut text, &hit.id);
-        // A document that was taken is a JSON object; of one that a stranger changed as much is shown as can be read.
-        let _ = collect(hit.source.get().as_bytes(), &mut text);
+        // A document that was taken is a JSON object; of one that a stranger has changed as much is shown as can be read.
+        let _ = searchable(&hit.id, hit.source.get().as_bytes(), &mut text);
         insert.execute(params![at, text])?;
     }
     let mut select = transaction.prepare("SELECT rowid, highlight(shown, 0, ?2, ?3) FROM temp.shown WHERE shown MATCH ?1")?;
