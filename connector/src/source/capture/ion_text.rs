@@ -357,7 +357,7 @@ mod tests {
         ] {
             assert_eq!(good(value), [value]);
             assert_eq!(good(&format!("$ion_1_0\n{value}\n{{z:1}}\n")), [value, "{z:1}"]);
-            assert_eq!(good(&format!("/* before */ {value} /* between */ {value} // after")), [value, value]);
+            assert_eq!(good(&format!("/* before */ {value} /* between */ 1 {value} // after")), [value, "1", value]);
         }
     }
 
