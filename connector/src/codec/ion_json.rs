@@ -1,1 +1,431 @@
-//! To come.
+//! Ion values to JSON text, written straight to bytes: no tree, no floating point on the way of a decimal.
+//!
+//! The rules are those of design choices that an index can live with; each is named here, with its default.
+//!
+//! | Ion | JSON |
+//! |---|---|
+//! | null of any type | `null` |
+//! | bool, int | as they are, all digits |
+//! | float | shortest text that reads back the same; `nan`, `+inf`, `-inf` by [`NonFinite`] (default null) |
+//! | decimal | digits as written, always with a point or an exponent, by [`Decimals`] as number (default) or string |
+//! | timestamp | string of the same precision and offset, without the trailing `T` of dates: `2017-08-21` |
+//! | string, symbol | string; a symbol whose text is not known is a fault |
+//! | blob | Base64 string |
+//! | clob | string, bytes above 127 as `\u00XX` |
+//! | list, s-expression | array |
+//! | struct | object; of fields with one name the last is kept, and counted |
+//! | annotation | dropped, and counted |
+//!
+//! Never writes invalid JSON, never recurses deeper than [`MAX_DEPTH`], never writes more than the limit it is given.
+
+use std::collections::HashMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::ion_binary::{self, Magnitude, Symbols, Timestamp, Type, Value};
+use crate::metrics::Notes;
+use crate::record::Fault;
+
+/// Levels of lists and structs that a document may have. OpenSearch maps 20 levels of objects by default.
+pub const MAX_DEPTH: usize = 256;
+
+/// Bytes of an integer or of a decimal's coefficient that are still written out: 2,466 decimal digits.
+const MAX_NUMBER_BYTES: usize = 1024;
+
+/// Digits of a decimal that are still written without an exponent.
+const PLAIN_DIGITS: i64 = 40;
+
+/// How decimals are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decimals {
+    /// A JSON number with all its digits: exact in `_source`, a double in the index.
+    #[default]
+    Number,
+    /// A JSON string: exact in a keyword field too.
+    String,
+}
+
+/// What becomes of NaN and the infinities, which JSON does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NonFinite {
+    /// `null`, and counted.
+    #[default]
+    Null,
+    /// The strings `nan`, `+inf` and `-inf`.
+    String,
+    /// The document is a dead letter.
+    DeadLetter,
+}
+
+/// The choices of one table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// How decimals are written.
+    pub decimals: Decimals,
+    /// What becomes of NaN and the infinities.
+    pub non_finite: NonFinite,
+    /// The most bytes that one document may have as JSON.
+    pub limit: usize,
+}
+
+/// The largest document that any request could carry, in bytes of JSON.
+pub const DOCUMENT_LIMIT: usize = 9 * 1024 * 1024;
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { decimals: Decimals::default(), non_finite: NonFinite::default(), limit: DOCUMENT_LIMIT }
+    }
+}
+
+/// Appends the value's JSON form to `out`.
+///
+/// # Errors
+/// A fault when the value cannot be decoded or written; `out` then ends in a part of it.
+pub fn write_value<'a>(value: Value<'a>, symbols: &Symbols<'a>, rules: &Rules, out: &mut Vec<u8>, notes: &mut Notes) -> Result<(), Fault> {
+    let limit = out.len().saturating_add(rules.limit);
+    let depth = 1;
+    Writer { symbols, rules, limit, out, notes, fields: Vec::new() }.value(value, depth)
+}
+
+struct Writer<'w, 'a> {
+    symbols: &'w Symbols<'a>,
+    rules: &'w Rules,
+    limit: usize,
+    out: &'w mut Vec<u8>,
+    notes: &'w mut Notes,
+    /// The fields written so far of every open struct, the innermost last: name, and where the field begins in `out`.
+    fields: Vec<(&'a str, usize)>,
+}
+
+/// Fields of one struct up to which names are compared one by one.
+const FEW_FIELDS: usize = 48;
+
+impl<'a> Writer<'_, 'a> {
+    fn structure(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
+        self.check(depth)?;
+        let first = self.fields.len();
+        let mut seen = 0u64;
+        let mut many: HashMap<&'a str, usize> = HashMap::new();
+        let mut replaced: Vec<usize> = Vec::new();
+        self.out.push(b'{');
+        for field in ion_binary::fields(value) {
+            let (name, value) = field?;
+            let name = ion_binary::field_name(name, self.symbols)?;
+            let bit = 1u64 << (name.bytes().fold(name.len() as u64, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b))) & 63);
+            let mine = self.fields.len() - first;
+            if mine == FEW_FIELDS {
+                many = self.fields[first..].iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
+            }
+            let earlier = if mine >= FEW_FIELDS {
+                many.insert(name, mine)
+            } else if seen & bit != 0 {
+                self.fields[first..].iter().rposition(|(other, _)| *other == name)
+            } else {
+                None
+            };
+            seen |= bit;
+            if let Some(earlier) = earlier {
+                self.notes.duplicate_fields += 1;
+                replaced.push(earlier);
+            }
+            self.fields.push((name, self.out.len()));
+            if mine > 0 {
+                self.out.push(b',');
+            }
+            write_string(name, self.out);
+            self.out.push(b':');
+            self.value(value, depth + 1)?;
+        }
+        if !replaced.is_empty() {
+            self.drop_replaced(first, &mut replaced);
+        }
+        self.fields.truncate(first);
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// Takes fields that a later one replaced out of the innermost struct, in one pass.
+    fn drop_replaced(&mut self, first: usize, replaced: &mut Vec<usize>) {
+        replaced.sort_unstable();
+        let starts: Vec<usize> = self.fields[first..].iter().map(|(_, start)| *start).collect();
+        let Some(&begin) = starts.first() else { return };
+        let tail = self.out.split_off(begin);
+        let end_of = |i: usize| starts.get(i + 1).map_or(tail.len(), |next| next - begin);
+        for (i, start) in starts.iter().enumerate() {
+            if replaced.binary_search(&i).is_ok() {
+                continue;
+            }
+            let field = &tail[start - begin..end_of(i)];
+            let bare = field.strip_prefix(b",").unwrap_or(field);
+            if self.out.len() > begin {
+                self.out.push(b',');
+            }
+            self.out.extend_from_slice(bare);
+        }
+    }
+
+    fn value(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
+        if self.out.len() > self.limit {
+            return Err(Fault::new(
+                "document_too_large",
+                format!("expected a document of at most {} bytes as JSON, found a larger one", self.rules.limit),
+            ));
+        }
+        if value.annotated {
+            self.notes.annotations += 1;
+        }
+        if value.null {
+            self.out.extend_from_slice(b"null");
+            return Ok(());
+        }
+        match value.ion_type {
+            Type::Null => self.out.extend_from_slice(b"null"),
+            Type::Bool => self.out.extend_from_slice(if value.body == [1] { b"true" } else { b"false" }),
+            Type::PositiveInt => write_int(value.body, false, self.out)?,
+            Type::NegativeInt => write_int(value.body, true, self.out)?,
+            Type::Float => self.float(ion_binary::float(value.body)?)?,
+            Type::Decimal => self.decimal(value.body)?,
+            Type::Timestamp => {
+                self.out.push(b'"');
+                write_timestamp(&ion_binary::timestamp(value.body)?, self.out)?;
+                self.out.push(b'"');
+            }
+            Type::Symbol | Type::String => write_string(ion_binary::text(value, self.symbols)?.unwrap_or_default(), self.out),
+            Type::Blob => write_base64(value.body, self.out),
+            Type::Clob => write_clob(value.body, self.out),
+            Type::List | Type::SExp => self.sequence(value, depth)?,
+            Type::Struct => self.structure(value, depth)?,
+        }
+        Ok(())
+    }
+
+    fn sequence(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
+        self.check(depth)?;
+        self.out.push(b'[');
+        for (i, item) in ion_binary::items(value).enumerate() {
+            if i > 0 {
+                self.out.push(b',');
+            }
+            self.value(item?, depth + 1)?;
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    fn check(&self, depth: usize) -> Result<(), Fault> {
+        if depth <= MAX_DEPTH {
+            return Ok(());
+        }
+        Err(Fault::new("nested_too_deeply", format!("expected at most {MAX_DEPTH} levels of lists and structs, found more")))
+    }
+
+    fn float(&mut self, float: f64) -> Result<(), Fault> {
+        if float.is_finite() {
+            self.out.extend_from_slice(ryu::Buffer::new().format_finite(float).as_bytes());
+            return Ok(());
+        }
+        match self.rules.non_finite {
+            NonFinite::Null => {
+                self.notes.non_finite += 1;
+                self.out.extend_from_slice(b"null");
+            }
+            NonFinite::String => self.out.extend_from_slice(match float {
+                f if f.is_nan() => b"\"nan\"",
+                f if f > 0.0 => b"\"+inf\"",
+                _ => b"\"-inf\"",
+            }),
+            NonFinite::DeadLetter => return Err(Fault::new("not_finite", "expected a finite number, found NaN or an infinity")),
+        }
+        Ok(())
+    }
+
+    fn decimal(&mut self, body: &[u8]) -> Result<(), Fault> {
+        let quoted = self.rules.decimals == Decimals::String;
+        if quoted {
+            self.out.push(b'"');
+        }
+        let (coefficient, exponent) = ion_binary::decimal(body)?;
+        write_decimal(&coefficient, exponent, self.out)?;
+        if quoted {
+            self.out.push(b'"');
+        }
+        Ok(())
+    }
+}
+
+fn write_int(body: &[u8], negative: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if negative {
+        if body.iter().all(|byte| *byte == 0) {
+            return Err(Fault::new("undecodable", "expected Ion binary, found a negative zero where only a decimal can have one"));
+        }
+        out.push(b'-');
+    }
+    with_digits(0, body, |digits| out.extend_from_slice(digits))
+}
+
+/// Hands on the decimal digits of a big-endian magnitude.
+fn with_digits(first: u8, rest: &[u8], write: impl FnOnce(&[u8])) -> Result<(), Fault> {
+    let bytes = 1 + rest.len();
+    if bytes <= 8 {
+        let number = rest.iter().fold(u64::from(first), |number, byte| number << 8 | u64::from(*byte));
+        write(itoa::Buffer::new().format(number).as_bytes());
+    } else if bytes <= 16 {
+        let number = rest.iter().fold(u128::from(first), |number, byte| number << 8 | u128::from(*byte));
+        write(itoa::Buffer::new().format(number).as_bytes());
+    } else if bytes <= MAX_NUMBER_BYTES {
+        let little_endian: Vec<u8> = rest.iter().rev().copied().chain([first]).collect();
+        write(ion_rs::UInt::from_le_bytes(&little_endian).to_string().as_bytes());
+    } else {
+        let reason = format!("expected a number of at most {MAX_NUMBER_BYTES} bytes, found one of {bytes}");
+        return Err(Fault::new("number_too_long", reason));
+    }
+    Ok(())
+}
+
+/// Writes a decimal from its coefficient and exponent, with a point or an exponent, as JSON wants it.
+fn write_decimal(coefficient: &Magnitude<'_>, exponent: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if coefficient.negative {
+        out.push(b'-');
+    }
+    with_digits(coefficient.first, coefficient.rest, |digits| {
+        let length = digits.len() as i64;
+        if exponent == 0 {
+            out.extend_from_slice(digits);
+            out.extend_from_slice(b".0");
+        } else if exponent < 0 && exponent > -length {
+            let (whole, fraction) = digits.split_at((length + exponent) as usize);
+            out.extend_from_slice(whole);
+            out.push(b'.');
+            out.extend_from_slice(fraction);
+        } else if (-PLAIN_DIGITS..0).contains(&exponent) {
+            out.extend_from_slice(b"0.");
+            out.resize(out.len() + (-exponent - length) as usize, b'0');
+            out.extend_from_slice(digits);
+        } else {
+            out.extend_from_slice(digits);
+            out.push(b'e');
+            out.extend_from_slice(itoa::Buffer::new().format(exponent).as_bytes());
+        }
+    })
+}
+
+/// Writes a timestamp as its Ion text, without the `T` that ends a year, a month or a day.
+fn write_timestamp(timestamp: &Timestamp<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    write_pair(timestamp.year / 100, out);
+    write_pair(timestamp.year % 100, out);
+    for part in [timestamp.month, timestamp.day].into_iter().flatten() {
+        out.push(b'-');
+        write_pair(part.into(), out);
+    }
+    let Some((hour, minute)) = timestamp.time else { return Ok(()) };
+    out.push(b'T');
+    write_pair(hour.into(), out);
+    out.push(b':');
+    write_pair(minute.into(), out);
+    if let Some(second) = timestamp.second {
+        out.push(b':');
+        write_pair(second.into(), out);
+    }
+    if let Some((digits, coefficient)) = &timestamp.fraction {
+        write_fraction(*digits as usize, coefficient, out)?;
+    }
+    match timestamp.offset {
+        None => out.extend_from_slice(b"-00:00"),
+        Some(0) => out.push(b'Z'),
+        Some(minutes) => {
+            out.push(if minutes < 0 { b'-' } else { b'+' });
+            write_pair(minutes.unsigned_abs() / 60, out);
+            out.push(b':');
+            write_pair(minutes.unsigned_abs() % 60, out);
+        }
+    }
+    Ok(())
+}
+
+fn write_pair(number: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
+}
+
+fn write_fraction(places: usize, coefficient: &Magnitude<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let mut fits = true;
+    with_digits(coefficient.first, coefficient.rest, |digits| {
+        fits = digits.len() <= places;
+        if fits {
+            out.push(b'.');
+            out.resize(out.len() + places - digits.len(), b'0');
+            out.extend_from_slice(digits);
+        }
+    })?;
+    if fits {
+        return Ok(());
+    }
+    Err(Fault::new("undecodable", "expected Ion binary, found a timestamp with a fraction of a second or more"))
+}
+
+fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    let start = out.len();
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let written = STANDARD.encode_slice(bytes, &mut out[start..]).unwrap_or(0);
+    out.truncate(start + written);
+    out.push(b'"');
+}
+
+fn write_clob(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for part in bytes.chunk_by(|a, b| a.is_ascii() == b.is_ascii()) {
+        match std::str::from_utf8(part) {
+            Ok(text) if part[0].is_ascii() => write_escaped(text, out),
+            _ => part.iter().for_each(|byte| write_unicode_escape(*byte, out)),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Appends a JSON string, quotes included.
+pub fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    write_escaped(text, out);
+    out.push(b'"');
+}
+
+fn write_escaped(text: &str, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
+    let mut clean = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        // Whole blocks without anything to escape are the rule; this comparison of 16 bytes at once is what makes them cheap.
+        if let Some(block) = bytes[at..].first_chunk::<16>() {
+            if block.iter().fold(false, |found, b| found | needs_escape(*b)) == false {
+                at += 16;
+                continue;
+            }
+        }
+        let byte = bytes[at];
+        if needs_escape(byte) {
+            out.extend_from_slice(&bytes[clean..at]);
+            match byte {
+                b'"' => out.extend_from_slice(b"\\\""),
+                b'\\' => out.extend_from_slice(b"\\\\"),
+                b'\n' => out.extend_from_slice(b"\\n"),
+                b'\r' => out.extend_from_slice(b"\\r"),
+                b'\t' => out.extend_from_slice(b"\\t"),
+                _ => write_unicode_escape(byte, out),
+            }
+            clean = at + 1;
+        }
+        at += 1;
+    }
+    out.extend_from_slice(&bytes[clean..]);
+}
+
+fn needs_escape(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+fn write_unicode_escape(byte: u8, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(b"\\u00");
+    out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+}

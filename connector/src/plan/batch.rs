@@ -1,1 +1,170 @@
-//! To come.
+//! What goes into one request: cut by bytes and operations, and of several revisions of one document only the highest.
+//!
+//! A revision that was left out is kept until its winner has an outcome: should the winner turn out to be poison, the next highest takes
+//! its place, so that an index always holds the highest version that it can hold.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use crate::operation::Operation;
+use crate::revision::VersionType;
+
+/// Where a batch is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes of uncompressed body.
+    pub bytes: usize,
+    /// Operations.
+    pub operations: usize,
+}
+
+/// One document of a batch: what is sent for it, and what was left out in favour of that.
+#[derive(Debug)]
+pub struct Slot<T> {
+    /// The highest revision's operation.
+    pub operation: Operation,
+    /// What the caller attached to it.
+    pub attached: T,
+    /// Lower revisions of the same document, and equal ones that came later.
+    pub superseded: Vec<(Operation, T)>,
+}
+
+impl<T> Slot<T> {
+    /// The highest of what was left out becomes the operation; gives back what was attached to the one that cannot be sent.
+    pub fn fall_back(self) -> (T, Option<Self>) {
+        let mut superseded = self.superseded;
+        let highest = (0..superseded.len()).max_by_key(|i| (superseded[*i].0.target().version, std::cmp::Reverse(*i)));
+        let next = highest.map(|i| {
+            let (operation, attached) = superseded.swap_remove(i);
+            Slot { operation, attached, superseded }
+        });
+        (self.attached, next)
+    }
+}
+
+/// Operations that will go out together.
+#[derive(Debug)]
+pub struct Batch<T> {
+    slots: Vec<Slot<T>>,
+    places: HashMap<(Arc<str>, String), usize>,
+    bytes: usize,
+}
+
+impl<T> Default for Batch<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), places: HashMap::new(), bytes: 0 }
+    }
+}
+
+impl<T> Batch<T> {
+    /// Whether the batch has to go out before this operation comes in.
+    pub fn is_full_for(&self, operation: &Operation, cut: Cut) -> bool {
+        !self.slots.is_empty() && (self.slots.len() >= cut.operations || self.bytes + operation.size() > cut.bytes)
+    }
+
+    /// Takes an operation in, in the place of a lower one or beside a higher one of the same document.
+    pub fn push(&mut self, operation: Operation, attached: T) {
+        let target = operation.target();
+        // A merge is never left out; index and delete are the only kinds yet, and each replaces the whole document.
+        match self.places.entry((target.index.clone(), target.id.clone())) {
+            Entry::Vacant(place) => {
+                place.insert(self.slots.len());
+                self.bytes += operation.size();
+                self.slots.push(Slot { operation, attached, superseded: Vec::new() });
+            }
+            Entry::Occupied(place) => {
+                let slot = &mut self.slots[*place.get()];
+                let sent = slot.operation.target().version;
+                let wins = match target.version_type {
+                    VersionType::External => target.version > sent,
+                    VersionType::ExternalGte => target.version >= sent,
+                };
+                if wins {
+                    self.bytes = self.bytes - slot.operation.size() + operation.size();
+                    let lower = std::mem::replace(&mut slot.operation, operation);
+                    let attached = std::mem::replace(&mut slot.attached, attached);
+                    slot.superseded.push((lower, attached));
+                } else {
+                    slot.superseded.push((operation, attached));
+                }
+            }
+        }
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Takes everything out.
+    pub fn take(&mut self) -> Vec<Slot<T>> {
+        self.places.clear();
+        self.bytes = 0;
+        std::mem::take(&mut self.slots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Target;
+
+    fn delete(id: &str, version: u64, version_type: VersionType) -> Operation {
+        Operation::Delete { target: Target { index: "i".into(), id: id.into(), version, version_type, routing: None } }
+    }
+
+    fn sent(batch: &mut Batch<u32>) -> Vec<(String, u64, u32, Vec<u32>)> {
+        let slots = batch.take();
+        slots
+            .into_iter()
+            .map(|s| {
+                let target = s.operation.target();
+                (target.id.clone(), target.version, s.attached, s.superseded.into_iter().map(|(_, t)| t).collect())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn of_one_document_only_the_highest_version_is_sent() {
+        let mut batch = Batch::default();
+        for (i, (id, version)) in [("a", 1), ("b", 5), ("a", 3), ("a", 2), ("a", 3)].into_iter().enumerate() {
+            batch.push(delete(id, version, VersionType::External), i as u32);
+        }
+        assert_eq!(sent(&mut batch), [("a".into(), 3, 2, vec![0, 3, 4]), ("b".into(), 5, 1, vec![])]);
+        assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn of_a_tie_the_later_arrival_is_sent_where_the_clock_can_tie() {
+        let mut batch = Batch::default();
+        batch.push(delete("a", 7, VersionType::ExternalGte), 0);
+        batch.push(delete("a", 7, VersionType::ExternalGte), 1);
+        assert_eq!(sent(&mut batch), [("a".into(), 7, 1, vec![0])]);
+    }
+
+    #[test]
+    fn when_the_highest_cannot_be_sent_the_next_highest_is() {
+        let mut batch = Batch::default();
+        for (i, version) in [1, 9, 4, 4].into_iter().enumerate() {
+            batch.push(delete("a", version, VersionType::External), i as u32);
+        }
+        let slot = batch.take().remove(0);
+        let (poison, next) = slot.fall_back();
+        let next = next.unwrap();
+        assert_eq!((poison, next.attached, next.operation.target().version, next.superseded.len()), (1, 2, 4, 2));
+    }
+
+    #[test]
+    fn a_batch_is_cut_by_operations_and_by_bytes() {
+        let mut batch = Batch::default();
+        let operation = |id: &str| delete(id, 1, VersionType::External);
+        let cut = |bytes, operations| Cut { bytes, operations };
+        assert!(!batch.is_full_for(&operation("a"), cut(1, 1)), "one operation always fits into an empty batch");
+        batch.push(operation("a"), 0);
+        assert!(batch.is_full_for(&operation("b"), cut(1_000_000, 1)));
+        let size = operation("a").size();
+        assert!(batch.is_full_for(&operation("b"), cut(2 * size - 1, 10)));
+        assert!(!batch.is_full_for(&operation("b"), cut(2 * size, 10)));
+    }
+}

@@ -1,1 +1,198 @@
-//! To come.
+//! Which positions are settled, and how far a checkpoint may move: the settled prefix of every shard, and never past it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::record::{Origin, Position};
+
+/// A claim on one record: as many settlements close it as it has units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    shard: usize,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    position: Position,
+    bytes: usize,
+    open: usize,
+}
+
+#[derive(Debug)]
+struct Shard {
+    origin: Arc<Origin>,
+    /// The number of the first entry.
+    first: u64,
+    entries: VecDeque<Entry>,
+    checkpoint: Option<Position>,
+}
+
+/// The open and settled records of all shards.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    shards: Vec<Shard>,
+    by_origin: HashMap<Arc<Origin>, usize>,
+    held: usize,
+}
+
+impl Ledger {
+    /// Enters the next record of a shard, which holds `bytes` of memory until it is settled. Records of a shard come in their order.
+    pub fn enter(&mut self, origin: &Arc<Origin>, position: Position, bytes: usize) -> Ticket {
+        let next = self.shards.len();
+        let shard = *self.by_origin.entry(origin.clone()).or_insert(next);
+        if shard == next {
+            self.shards.push(Shard { origin: origin.clone(), first: 0, entries: VecDeque::new(), checkpoint: None });
+        }
+        let entries = &mut self.shards[shard];
+        let number = entries.first + entries.entries.len() as u64;
+        // One more than its units, so that it cannot close before all of them are known.
+        entries.entries.push_back(Entry { position, bytes, open: 1 });
+        self.held += bytes;
+        Ticket { shard, number }
+    }
+
+    /// Adds a unit to a record that is not closed yet.
+    pub fn add_unit(&mut self, ticket: Ticket) {
+        if let Some(entry) = self.entry(ticket) {
+            entry.open += 1;
+        }
+    }
+
+    /// The record holds `bytes` more, until it is settled.
+    pub fn grow(&mut self, ticket: Ticket, bytes: usize) {
+        if let Some(entry) = self.entry(ticket) {
+            entry.bytes += bytes;
+            self.held += bytes;
+        }
+    }
+
+    /// All units of the record are known.
+    pub fn close(&mut self, ticket: Ticket) {
+        self.settle(ticket);
+    }
+
+    /// One unit of the record is settled.
+    pub fn settle(&mut self, ticket: Ticket) {
+        let Some(entry) = self.entry(ticket) else { return };
+        entry.open = entry.open.saturating_sub(1);
+        if entry.open == 0 {
+            let bytes = std::mem::take(&mut entry.bytes);
+            self.held -= bytes;
+            let shard = &mut self.shards[ticket.shard];
+            while let Some(entry) = shard.entries.pop_front_if(|entry| entry.open == 0) {
+                shard.first += 1;
+                shard.checkpoint = Some(entry.position);
+            }
+        }
+    }
+
+    fn entry(&mut self, ticket: Ticket) -> Option<&mut Entry> {
+        let shard = self.shards.get_mut(ticket.shard)?;
+        let at = ticket.number.checked_sub(shard.first)?;
+        shard.entries.get_mut(usize::try_from(at).ok()?)
+    }
+
+    /// Whether this one record is settled.
+    pub fn is_settled_at(&self, ticket: Ticket) -> bool {
+        self.shards.get(ticket.shard).is_some_and(|shard| {
+            let entry = ticket.number.checked_sub(shard.first).and_then(|at| shard.entries.get(usize::try_from(at).ok()?));
+            entry.is_none_or(|entry| entry.open == 0)
+        })
+    }
+
+    /// Bytes of all records that are not settled.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Whether every record is settled.
+    pub fn is_settled(&self) -> bool {
+        self.shards.iter().all(|shard| shard.entries.is_empty())
+    }
+
+    /// The last position of a shard up to which everything is settled.
+    pub fn checkpoint(&self, origin: &Origin) -> Option<&Position> {
+        self.shards[*self.by_origin.get(origin)?].checkpoint.as_ref()
+    }
+
+    /// The first position of each shard that is not settled.
+    pub fn first_unsettled(&self) -> impl Iterator<Item = (&Origin, &Position)> {
+        self.shards.iter().filter_map(|shard| Some((&*shard.origin, &shard.entries.front()?.position)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn origin(shard: &str) -> Arc<Origin> {
+        Arc::new(Origin { stream: "s".into(), shard: shard.into() })
+    }
+
+    fn at(offset: u64) -> Position {
+        Position::Byte { offset }
+    }
+
+    #[test]
+    fn a_checkpoint_stops_before_the_first_record_that_is_not_settled() {
+        let (mut ledger, a) = (Ledger::default(), origin("a"));
+        let tickets: Vec<_> = (0..3).map(|i| ledger.enter(&a, at(i), 10)).collect();
+        ledger.close(tickets[1]);
+        assert_eq!((ledger.checkpoint(&a), ledger.held()), (None, 20));
+        ledger.close(tickets[0]);
+        assert_eq!(ledger.checkpoint(&a), Some(&at(1)));
+        assert_eq!(ledger.first_unsettled().collect::<Vec<_>>(), [(&*a, &at(2))]);
+    }
+
+    #[test]
+    fn a_record_is_settled_when_all_its_units_are() {
+        let (mut ledger, a) = (Ledger::default(), origin("a"));
+        let ticket = ledger.enter(&a, at(0), 10);
+        ledger.add_unit(ticket);
+        ledger.add_unit(ticket);
+        ledger.settle(ticket);
+        ledger.close(ticket);
+        assert!(!ledger.is_settled());
+        ledger.settle(ticket);
+        assert!(ledger.is_settled());
+    }
+
+    #[test]
+    fn shards_do_not_wait_for_each_other() {
+        let (mut ledger, a, b) = (Ledger::default(), origin("a"), origin("b"));
+        ledger.enter(&a, at(0), 1);
+        let ticket = ledger.enter(&b, at(7), 1);
+        ledger.close(ticket);
+        assert_eq!((ledger.checkpoint(&a), ledger.checkpoint(&b)), (None, Some(&at(7))));
+    }
+
+    proptest! {
+        #[test]
+        fn a_checkpoint_is_always_the_settled_prefix(units in prop::collection::vec(1usize..4, 1..40), seed in any::<u64>()) {
+            let (mut ledger, a) = (Ledger::default(), origin("a"));
+            let mut open = Vec::new();
+            for (i, n) in units.iter().enumerate() {
+                let ticket = ledger.enter(&a, at(i as u64), 1);
+                for _ in 0..*n {
+                    ledger.add_unit(ticket);
+                    open.push((i, ticket));
+                }
+                ledger.close(ticket);
+            }
+            let mut left = units.clone();
+            let mut state = seed | 1;
+            while !open.is_empty() {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let (i, ticket) = open.swap_remove((state >> 33) as usize % open.len());
+                ledger.settle(ticket);
+                left[i] -= 1;
+                let prefix = left.iter().take_while(|n| **n == 0).count();
+                prop_assert_eq!(ledger.checkpoint(&a).cloned(), prefix.checked_sub(1).map(|p| at(p as u64)));
+                prop_assert_eq!(ledger.held(), left.iter().filter(|n| **n > 0).count());
+            }
+            prop_assert!(ledger.is_settled());
+        }
+    }
+}

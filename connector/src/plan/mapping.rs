@@ -1,1 +1,243 @@
-//! To come.
+//! Revision to operation, by the rules: index, id, version, document, or why there is none.
+//!
+//! Index, id and routing depend on table and key only, so that every revision of a document meets in one place.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use super::names::{default_index, index_name_problem, matches};
+use super::projection::{Paths, project};
+use crate::codec::ion_json::DOCUMENT_LIMIT;
+use crate::error::Error;
+use crate::metrics::Skip;
+use crate::operation::{Operation, Target};
+use crate::record::Fault;
+use crate::revision::{Change, Document, MAX_VERSION, Revision};
+
+/// Bytes of UTF-8 that an `_id` may have (`IndexRequest.validate`).
+pub const MAX_ID: usize = 512;
+
+/// What a delete revision does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Deletes {
+    /// It deletes the document, at its own version.
+    #[default]
+    Delete,
+    /// Nothing: the last state stays.
+    Keep,
+}
+
+/// What becomes of an id of more than [`MAX_ID`] bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LongIds {
+    /// A dead letter.
+    #[default]
+    Reject,
+    /// `sha256:` and the hash in hexadecimal.
+    Hash,
+}
+
+/// One rule: the tables it is for, and what is to be done with their revisions. The first rule that fits a table counts.
+#[derive(Debug, Clone, Default)]
+pub struct Rule {
+    /// A table name, or a pattern in which `*` stands for any text.
+    pub name: String,
+    /// The index, in which `{table}` stands for the table's default name; the default name where absent.
+    pub index: Option<String>,
+    /// The fields that are kept; all where empty.
+    pub fields: Paths,
+    /// The fields that are left out.
+    pub exclude: Paths,
+    /// The routing value, in which `{id}` and `{table}` stand for the document id and the table's name.
+    pub routing: Option<String>,
+    /// What a delete does.
+    pub deletes: Deletes,
+    /// The field that takes the source's metadata, where there is to be one.
+    pub metadata_field: Option<String>,
+    /// What becomes of ids that are too long.
+    pub long_ids: LongIds,
+}
+
+/// What becomes of one revision.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Planned {
+    /// This is sent.
+    Operation(Operation),
+    /// Nothing is sent, for a reason.
+    Skip(Skip),
+    /// It can never be sent.
+    Fault(Fault),
+}
+
+#[derive(Debug, Clone)]
+enum Destination {
+    Index { name: Arc<str>, rule: Option<usize> },
+    Unmapped,
+    Unnamable(Fault),
+}
+
+/// Tables of which the destination is remembered; more are worked out again each time.
+const REMEMBERED_TABLES: usize = 1_000;
+
+/// The rules, and which tables were seen under them.
+#[derive(Debug, Default)]
+pub struct Mapping {
+    rules: Vec<Rule>,
+    tables: HashMap<Arc<str>, Destination>,
+    /// The table that came to an index first, and whether a rule named the index.
+    owners: HashMap<Arc<str>, (Arc<str>, bool)>,
+}
+
+impl Mapping {
+    /// A mapping by these rules; without any, every table goes to the index of its default name.
+    ///
+    /// # Errors
+    /// A rule that names no index that OpenSearch could have, or makes index or routing depend on more than table and key.
+    pub fn new(rules: Vec<Rule>) -> Result<Self, Error> {
+        for rule in &rules {
+            let named = |what: String| Error::usage(format!("rule for table \"{}\": {what}", rule.name));
+            if let Some(index) = &rule.index {
+                check_template(index, &["table"]).map_err(|e| named(format!("index: {e}")))?;
+                if let Some(problem) = index_name_problem(&index.replace("{table}", "t")) {
+                    return Err(named(format!("index: {problem}")));
+                }
+            }
+            if let Some(routing) = &rule.routing {
+                check_template(routing, &["table", "id"]).map_err(|e| named(format!("routing: {e}")))?;
+            }
+        }
+        Ok(Self { rules, ..Self::default() })
+    }
+
+    /// Decides about one revision.
+    ///
+    /// # Errors
+    /// Two tables that come to one index without a rule that says so: going on would mix their documents.
+    pub fn plan(&mut self, revision: Revision) -> Result<Planned, Error> {
+        let (index, rule) = match self.destination(&revision.table)? {
+            Destination::Index { name, rule } => (name, rule.map(|i| &self.rules[i])),
+            Destination::Unmapped => return Ok(Planned::Skip(Skip::Unmapped)),
+            Destination::Unnamable(fault) => return Ok(Planned::Fault(fault)),
+        };
+        let document = match revision.change {
+            Change::Redaction => return Ok(Planned::Skip(Skip::Redacted)),
+            Change::Delete if rule.is_some_and(|r| r.deletes == Deletes::Keep) => return Ok(Planned::Skip(Skip::Filtered)),
+            Change::Delete => None,
+            Change::Put(document) => Some(match shape(document, revision.metadata.as_ref(), rule) {
+                Ok(document) => document,
+                Err(fault) => return Ok(Planned::Fault(fault)),
+            }),
+        };
+        if revision.version > MAX_VERSION {
+            let reason = format!("expected a version of at most {MAX_VERSION}, found {}", revision.version);
+            return Ok(Planned::Fault(Fault::new("version_out_of_range", reason)));
+        }
+        let routing = rule.and_then(|r| r.routing.as_ref()).map(|r| r.replace("{id}", &revision.id).replace("{table}", &revision.table));
+        let id = match usable_id(revision.id, rule.map_or(LongIds::Reject, |r| r.long_ids)) {
+            Ok(id) => id,
+            Err(fault) => return Ok(Planned::Fault(fault)),
+        };
+        let target = Target { index, id, version: revision.version, version_type: revision.version_type, routing };
+        Ok(Planned::Operation(match document {
+            Some(document) => Operation::Index { target, document },
+            None => Operation::Delete { target },
+        }))
+    }
+
+    /// The rule for a table, where one fits.
+    pub fn rule(&self, table: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| matches(&rule.name, table))
+    }
+
+    fn destination(&mut self, table: &Arc<str>) -> Result<Destination, Error> {
+        if let Some(destination) = self.tables.get(table) {
+            return Ok(destination.clone());
+        }
+        let destination = self.find_destination(table)?;
+        if self.tables.len() < REMEMBERED_TABLES {
+            self.tables.insert(table.clone(), destination.clone());
+        }
+        Ok(destination)
+    }
+
+    fn find_destination(&mut self, table: &Arc<str>) -> Result<Destination, Error> {
+        let rule = self.rules.iter().position(|rule| matches(&rule.name, table));
+        if rule.is_none() && !self.rules.is_empty() {
+            return Ok(Destination::Unmapped);
+        }
+        let template = rule.and_then(|i| self.rules[i].index.as_deref());
+        let name = match (template, default_index(table)) {
+            (Some(template), default) if default.is_some() || !template.contains("{table}") => {
+                Some(template.replace("{table}", &default.unwrap_or_default()))
+            }
+            (None, default) => default,
+            (Some(_), _) => None,
+        };
+        let Some(name) = name.filter(|name| index_name_problem(name).is_none()) else {
+            let reason = format!("expected a table name that an index can be named after, found \"{table}\"; give it a rule with an index");
+            return Ok(Destination::Unnamable(Fault::new("invalid_index_name", reason)));
+        };
+        let name: Arc<str> = name.into();
+        let named_by_rule = template.is_some();
+        match self.owners.get(&name) {
+            Some((owner, owner_named)) if owner != table && !(named_by_rule && *owner_named) => {
+                return Err(Error::usage(format!("tables \"{owner}\" and \"{table}\" both come to the index \"{name}\""))
+                    .help("name an index for each of them in the configuration ([[table]] name = …, index = …)"));
+            }
+            Some(_) => {}
+            None => {
+                self.owners.insert(name.clone(), (table.clone(), named_by_rule));
+            }
+        }
+        Ok(Destination::Index { name, rule })
+    }
+}
+
+/// Checks that a template has no placeholder but the known ones: a document's fields can change, and an id must stay in one place.
+fn check_template(template: &str, known: &[&str]) -> Result<(), String> {
+    let expected = || known.iter().map(|k| format!("{{{k}}}")).collect::<Vec<_>>().join(" or ");
+    for part in template.split('{').skip(1) {
+        let name = part.split_once('}').map(|(name, _)| name);
+        if !name.is_some_and(|name| known.contains(&name)) {
+            return Err(format!("expected no placeholder but {}, found \"{template}\"; it may depend on table and key only", expected()));
+        }
+    }
+    Ok(())
+}
+
+fn usable_id(id: String, long_ids: LongIds) -> Result<String, Fault> {
+    match id.len() {
+        0 => Err(Fault::new("empty_id", "expected a document id, found an empty one")),
+        1..=MAX_ID => Ok(id),
+        _ if long_ids == LongIds::Hash => {
+            let hash: String = Sha256::digest(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+            Ok(format!("sha256:{hash}"))
+        }
+        length => Err(Fault::new(
+            "id_too_long",
+            format!("expected a document id of at most {MAX_ID} bytes, found one of {length}; a rule with long_ids = \"hash\" takes it"),
+        )),
+    }
+}
+
+/// The document as the rule wants it: fields chosen, metadata added, within the size that any request could carry.
+fn shape(document: Document, metadata: Option<&Document>, rule: Option<&Rule>) -> Result<Document, Fault> {
+    let Some(rule) = rule else { return Ok(document) };
+    let field = rule.metadata_field.as_deref().zip(metadata);
+    if rule.fields.is_empty() && rule.exclude.is_empty() && field.is_none() {
+        return Ok(document);
+    }
+    let mut out = Vec::with_capacity(document.0.len() + metadata.map_or(0, |m| m.0.len() + 32));
+    project(document.as_bytes(), &rule.fields, &rule.exclude, field.map(|(name, value)| (name, value.as_bytes())), &mut out)
+        .ok_or_else(|| Fault::new("undecodable", "expected the document to be JSON, found something else"))?;
+    if out.len() > DOCUMENT_LIMIT {
+        return Err(Fault::new(
+            "document_too_large",
+            format!("expected a document of at most {DOCUMENT_LIMIT} bytes, found {}", out.len()),
+        ));
+    }
+    Ok(Document(Bytes::from(out)))
+}

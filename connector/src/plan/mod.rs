@@ -3,9 +3,11 @@
 //! Never waits, reads a clock, draws a random number or does I/O; all of that is handed in as values.
 
 pub mod batch;
+pub mod inference;
 pub mod ledger;
 pub mod limits;
 pub mod mapping;
 pub mod names;
 pub mod outcome;
+pub mod projection;
 pub mod retry;

@@ -118,7 +118,12 @@ pub fn judge(operation: &Operation, reply: &Reply) -> Outcome {
         | "index_shard_closed_exception"
         | "shard_not_found_exception"
         | "i_o_exception" => Outcome::Retry(Class::Unavailable, error.clone()),
-        "cluster_block_exception" | "index_not_found_exception" | "index_closed_exception" => Outcome::Retry(Class::Blocked, error.clone()),
+        "cluster_block_exception"
+        | "index_create_block_exception"
+        | "index_not_found_exception"
+        | "index_closed_exception"
+        | "validation_exception"
+        | "security_exception" => Outcome::Retry(Class::Blocked, error.clone()),
         "mapper_parsing_exception"
         | "document_parsing_exception"
         | "strict_dynamic_mapping_exception"
@@ -135,5 +140,112 @@ fn judge_status(status: u16, error: Fault) -> Outcome {
         429 => Outcome::Retry(Class::Throttled, error),
         502..=504 => Outcome::Retry(Class::Unavailable, error),
         _ => Outcome::Retry(Class::Unknown, error),
+    }
+}
+
+/// Judges the answer to a whole request that was not carried out item by item: anything but a 2xx status.
+///
+/// `error_type` is the body's `error.type`, or what AWS names in its place; `what` is the text for messages, already without field values
+/// and secrets; `after` is the server's `Retry-After`. A body that was too large comes back without a limit, which only the reader of the
+/// body knows.
+pub fn judge_request(status: u16, error_type: Option<&str>, what: String, after: Option<Duration>) -> Failure {
+    let class = match (status, error_type) {
+        (413, _) => return Failure::TooLarge { what, limit: None },
+        // 403 and 429 are not what they seem where an index is blocked; 503 means that the cluster has no manager yet.
+        (403 | 429, Some("cluster_block_exception" | "index_create_block_exception")) => Class::Blocked,
+        // A missing or closed index; a shard limit, which OpenSearch reports as a validation error.
+        (_, Some("index_not_found_exception" | "index_closed_exception" | "validation_exception")) => Class::Blocked,
+        (401 | 403, _) => return Failure::Unauthorized { what },
+        (
+            400,
+            Some(
+                "ExpiredToken"
+                | "ExpiredTokenException"
+                | "RequestExpired"
+                | "InvalidSignatureException"
+                | "IncompleteSignature"
+                | "UnrecognizedClientException",
+            ),
+        ) => return Failure::Unauthorized { what },
+        (429, _) | (_, Some("circuit_breaking_exception")) => Class::Throttled,
+        (400, Some(kind)) => return Failure::Invalid(Fault::new(kind, what)),
+        (200..=299 | 408 | 425 | 500..=599, _) => Class::Unavailable,
+        // Also a 400 without a type: it comes from something in front of OpenSearch, and halving the batch would not cure it.
+        _ => return Failure::Misconfigured { what },
+    };
+    Failure::Retry { class, what, after }
+}
+
+#[cfg(test)]
+mod request_tests {
+    use super::*;
+
+    fn name(failure: &Failure) -> &'static str {
+        match failure {
+            Failure::Retry { class: Class::Throttled, .. } => "throttled",
+            Failure::Retry { class: Class::Unavailable, .. } => "unavailable",
+            Failure::Retry { class: Class::Blocked, .. } => "blocked",
+            Failure::Retry { class: Class::Unknown, .. } => "unknown",
+            Failure::TooLarge { .. } => "too large",
+            Failure::Invalid(_) => "invalid",
+            Failure::Unauthorized { .. } => "unauthorized",
+            Failure::Misconfigured { .. } => "misconfigured",
+        }
+    }
+
+    #[test]
+    fn a_status_alone_does_not_decide() {
+        for (status, kind, expected) in [
+            (400, Some("action_request_validation_exception"), "invalid"),
+            (400, Some("input_coercion_exception"), "invalid"),
+            (400, Some("ExpiredTokenException"), "unauthorized"),
+            (400, Some("validation_exception"), "blocked"),
+            (400, None, "misconfigured"),
+            (401, None, "unauthorized"),
+            (403, None, "unauthorized"),
+            (403, Some("security_exception"), "unauthorized"),
+            (403, Some("cluster_block_exception"), "blocked"),
+            (404, None, "misconfigured"),
+            (404, Some("index_not_found_exception"), "blocked"),
+            (408, None, "unavailable"),
+            (413, None, "too large"),
+            (429, None, "throttled"),
+            (429, Some("cluster_block_exception"), "blocked"),
+            (500, Some("null_pointer_exception"), "unavailable"),
+            (502, None, "unavailable"),
+            (503, Some("cluster_block_exception"), "unavailable"),
+            (503, Some("circuit_breaking_exception"), "throttled"),
+            (504, None, "unavailable"),
+            (301, None, "misconfigured"),
+        ] {
+            let failure = judge_request(status, kind, String::new(), None);
+            assert_eq!(name(&failure), expected, "{status} {kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_said_and_retry_after_are_kept() {
+        let after = Some(Duration::from_secs(2));
+        assert_eq!(
+            judge_request(429, None, "busy".to_owned(), after),
+            Failure::Retry { class: Class::Throttled, what: "busy".to_owned(), after }
+        );
+        assert_eq!(
+            judge_request(400, Some("parse_exception"), "line 3".to_owned(), None),
+            Failure::Invalid(Fault::new("parse_exception", "line 3"))
+        );
+    }
+
+    #[test]
+    fn a_refusal_of_one_index_by_the_security_layer_blocks_it_and_loses_nothing() {
+        let target = crate::operation::Target {
+            index: "people".into(),
+            id: "1".to_owned(),
+            version: 1,
+            version_type: crate::revision::VersionType::External,
+            routing: None,
+        };
+        let outcome = judge(&Operation::Delete { target }, &Reply::error(403, "security_exception", "no permissions"));
+        assert!(matches!(outcome, Outcome::Retry(Class::Blocked, _)), "{outcome:?}");
     }
 }

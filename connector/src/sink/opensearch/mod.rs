@@ -1,1 +1,221 @@
-//! To come.
+//! OpenSearch as a sink: one `write` is one `_bulk` request.
+//!
+//! [`request`] makes the body, `client` and `sign` send it, `reply` reads the answer (and `redact` what may be told of it), `indices` sees to
+//! it that the index exists and stays the same one, `inspect` and `search` are what the commands ask for beside writing.
+//!
+//! Tries once and reports. The one thing that it does twice is to prove who it is: a request that the server refused for its credentials was
+//! not carried out, so it is sent again when there are newer ones. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)).
+
+mod client;
+pub mod config;
+mod indices;
+mod inspect;
+mod redact;
+mod reply;
+pub mod request;
+mod search;
+mod sign;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use aws_credential_types::provider::SharedCredentialsProvider;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use opensearch::http::Method;
+use serde_json::Value;
+
+use self::client::{Answer, Client, Content, Trouble, TroubleKind, segment};
+pub use self::config::Config;
+use self::indices::{Admitted, Indices, find};
+pub use self::inspect::Probe;
+use super::{Pending, Sink};
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::plan::outcome::{Class, Failure, Reply};
+
+/// An OpenSearch server or cluster, 2.x or 3.x, an Amazon OpenSearch Service domain, or (experimental) a Serverless collection.
+#[derive(Debug)]
+pub struct OpenSearch {
+    client: Client,
+    indices: Indices,
+    gzip: bool,
+}
+
+impl OpenSearch {
+    /// Builds the client. Reads the files that the configuration names and finds the source of AWS credentials; does not reach the server.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`](crate::error::Kind::Usage) where the settings contradict each other or a file cannot be used.
+    pub async fn connect(config: &Config) -> Result<Self, Error> {
+        Self::build(config, None).await
+    }
+
+    /// As [`connect`](Self::connect), with AWS credentials from a source that the caller has; `aws.region` must be set.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with(config: &Config, credentials: SharedCredentialsProvider) -> Result<Self, Error> {
+        Self::build(config, Some(credentials)).await
+    }
+
+    async fn build(config: &Config, credentials: Option<SharedCredentialsProvider>) -> Result<Self, Error> {
+        Ok(Self {
+            client: Client::new(config, credentials).await?,
+            indices: Indices::new(config.create_index, &config.gc_deletes),
+            gzip: config.gzip,
+        })
+    }
+
+    /// Sets what an index is created with, by index name: a body with `settings`, `mappings` or `aliases`, or a mapping by itself. It is laid
+    /// over revsync's own choices.
+    #[must_use]
+    pub fn with_mappings(mut self, bodies: HashMap<String, Value>) -> Self {
+        self.indices.bodies = bodies;
+        self
+    }
+
+    async fn write_all(&self, operations: &[Operation]) -> Result<Vec<Reply>, Failure> {
+        if operations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let admitted = self.indices.admit(&self.client, operations).await?;
+        let blocked = |operation: &Operation| find(&admitted, &operation.target().index).and_then(|admitted| admitted.blocked.as_deref());
+        if let Some(what) = all_blocked(&admitted) {
+            return Err(Failure::Retry { class: Class::Blocked, what, after: None });
+        }
+        let sent: Vec<&Operation> = operations.iter().filter(|operation| blocked(operation).is_none()).collect();
+        let (body, guards) = self.encode(&sent, &admitted);
+        let answer = self.send_bulk(body).await?;
+        if !answer.is_success() {
+            return Err(answer.into_failure(&self.client));
+        }
+        let mut replies = reply::parse(&answer.body, sent.iter().map(|operation| operation.action()), guards)?;
+        self.indices.watch(&admitted, &sent, &mut replies);
+        if sent.len() == operations.len() {
+            return Ok(replies.operations);
+        }
+        let mut answered = replies.operations.into_iter();
+        let all = operations.iter().map_while(|operation| match blocked(operation) {
+            Some(what) => Some(Reply::error(404, "index_not_found_exception", what)),
+            None => answered.next(),
+        });
+        Ok(all.collect())
+    }
+
+    /// The body, and how many guards stand at its end.
+    fn encode(&self, sent: &[&Operation], admitted: &[Admitted]) -> (Bytes, usize) {
+        /// Lines are compressed in portions, so that the body never exists uncompressed.
+        const PORTION: usize = 64 * 1024;
+        let flagged = |operation: &Operation| {
+            let admitted = find(admitted, &operation.target().index);
+            !self.client.serverless && admitted.is_some_and(|admitted| admitted.index.alias)
+        };
+        let add_guards = |out: &mut Vec<u8>| -> usize {
+            // Without a UUID there is nothing to compare: a server that only stands in for OpenSearch. Serverless is not asked for more than
+            // it documents.
+            let guarded =
+                admitted.iter().filter(|admitted| admitted.blocked.is_none() && admitted.index.uuid.is_some() && !self.client.serverless);
+            guarded.map(|admitted| request::append_guards(&admitted.name, admitted.index.alias, out)).sum()
+        };
+        if !self.gzip {
+            let mut body = Vec::with_capacity(sent.iter().map(|operation| operation.size()).sum::<usize>() + 4 * 1024);
+            for operation in sent {
+                request::append(operation, flagged(operation), &mut body);
+            }
+            let guards = add_guards(&mut body);
+            return (Bytes::from(body), guards);
+        }
+        let mut portion = Vec::with_capacity(2 * PORTION);
+        let mut body = GzEncoder::new(Vec::with_capacity(4 * PORTION), Compression::fast());
+        for operation in sent {
+            request::append(operation, flagged(operation), &mut portion);
+            if portion.len() >= PORTION {
+                body.write_all(&portion).expect("writing into memory does not fail");
+                portion.clear();
+            }
+        }
+        let guards = add_guards(&mut portion);
+        body.write_all(&portion).expect("writing into memory does not fail");
+        (Bytes::from(body.finish().expect("writing into memory does not fail")), guards)
+    }
+
+    async fn send_bulk(&self, body: Bytes) -> Result<Answer, Failure> {
+        let query = [("filter_path", reply::FILTER_PATH)];
+        let send = || self.client.send(Method::Post, "_bulk", &query, Content::Lines { bytes: body.clone(), gzip: self.gzip });
+        let answer = send().await?;
+        let refused = matches!(answer.failure(&self.client), Some(Failure::Unauthorized { .. }));
+        if refused && self.client.refresh(answer.generation).await {
+            return Ok(send().await?);
+        }
+        Ok(answer)
+    }
+
+    async fn refresh_all(&self) {
+        if self.client.serverless {
+            return;
+        }
+        for name in self.indices.names() {
+            let path = format!("{}/_refresh", segment(&name));
+            // The documents are durable without it, and searchable a second later by themselves.
+            match self.client.send(Method::Post, &path, &[], Content::Empty).await {
+                Ok(answer) if answer.is_success() => {}
+                Ok(answer) => tracing::warn!(index = %name, status = answer.status, "could not refresh the index"),
+                Err(trouble) => tracing::warn!(index = %name, "could not refresh the index: {}", trouble.what),
+            }
+        }
+    }
+}
+
+impl Sink for OpenSearch {
+    fn name(&self) -> &str {
+        &self.client.shown
+    }
+
+    fn write(&self, operations: Arc<[Operation]>) -> Pending<'_, Result<Vec<Reply>, Failure>> {
+        Box::pin(async move { self.write_all(&operations).await })
+    }
+
+    fn finish(&self) -> Pending<'_, Result<(), Error>> {
+        Box::pin(async move {
+            self.refresh_all().await;
+            Ok(())
+        })
+    }
+}
+
+fn all_blocked(admitted: &[Admitted]) -> Option<String> {
+    let whats: Option<Vec<&str>> = admitted.iter().map(|admitted| admitted.blocked.as_deref()).collect();
+    whats.map(|whats| whats.join("; "))
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        let Trouble { kind, what } = trouble;
+        match kind {
+            TroubleKind::NoCredentials => Self::Unauthorized { what },
+            TroubleKind::Redirected => Self::Misconfigured { what },
+            TroubleKind::Refused | TroubleKind::Name | TroubleKind::Tls | TroubleKind::TimedOut | TroubleKind::Broken => {
+                Self::Retry { class: Class::Unavailable, what, after: None }
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// What a refusal comes to, or `None` where the answer is none.
+    fn failure(&self, client: &Client) -> Option<Failure> {
+        (!self.is_success()).then(|| reply::refused(&client.place, self.status, &self.body, self.aws_type.as_deref(), self.after))
+    }
+
+    fn into_failure(self, client: &Client) -> Failure {
+        reply::refused(&client.place, self.status, &self.body, self.aws_type.as_deref(), self.after)
+    }
+
+    /// The `error.type` of the body.
+    fn error_type(&self) -> Option<String> {
+        reply::error_type(&self.body)
+    }
+}

@@ -1,0 +1,81 @@
+//! `dead-letters replay`: send letters again; what settles is removed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::cli::options::{CreationOptions, DeliveryOptions, SinkOptions};
+use crate::cli::{Context, Run, exit_of, line};
+use crate::error::{Error, Exit};
+use crate::run::deliver::Deliver;
+use crate::run::replay::replay;
+use crate::store::dead_letters::{DeadLetters, Entry};
+
+/// Send dead letters again; what settles is removed
+///
+/// Each letter goes through the same line as in sync, with the rules that the configuration has now. One that fails again stays, with its
+/// new reason. The version of each revision still holds: what the index has newer is counted as stale, and the letter is removed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  revsync dead-letters replay 3f9a01c2 --to https://search.example.com
+  revsync --config revsync.toml dead-letters replay --all
+
+Exit codes:
+  0  everything that was sent is settled
+  1  something failed again and is still a dead letter
+  2  not everything could be sent")]
+pub(super) struct Arguments {
+    /// Ids, or beginnings of ids, as dead-letters list shows them
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    ids: Vec<String>,
+    /// Send every letter
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    #[command(flatten)]
+    sink: SinkOptions,
+    #[command(flatten)]
+    creation: CreationOptions,
+    #[command(flatten)]
+    delivery: DeliveryOptions,
+}
+
+pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
+    let settings = context.settings(&[&arguments.sink, &arguments.creation, &arguments.delivery])?;
+    let started = Instant::now();
+    let store = Arc::new(DeadLetters::open(&settings.dead_letters)?);
+    let ids = ids(&store)?;
+    let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+    let wanted = if arguments.all { ids.iter().copied().collect() } else { super::expand(&arguments.ids, &ids)? };
+    line::probe(&settings).await?;
+    let sink = line::sink(&settings).await?;
+    let letters = store.list()?.filter_map(|entry| match entry {
+        Ok(Entry::Letter(letter)) => wanted.contains(&letter.id.as_str()).then_some(Ok(*letter)),
+        Ok(Entry::Damaged { .. }) => None,
+        Err(error) => Some(Err(error)),
+    });
+    let mut deliver = Deliver::new(line::decoder(&settings), line::mapping(&settings)?, sink, store.clone(), line::delivery(&settings));
+    let result = replay(letters, &mut deliver, &store).await;
+    let counts = deliver.counts();
+    let run = Run {
+        counts: &counts,
+        seconds: started.elapsed().as_secs_f64(),
+        source: &settings.dead_letters.to_string(),
+        sink: &settings.sink.url,
+        dead_letters: &settings.dead_letters,
+        complete: result.is_ok(),
+    };
+    context.report(&run)?;
+    result.map(|_| exit_of(&counts))
+}
+
+fn ids(store: &DeadLetters) -> Result<Vec<String>, Error> {
+    let letters = store.list()?.filter_map(|entry| match entry {
+        Ok(Entry::Letter(letter)) => Some(Ok(letter.id)),
+        Ok(Entry::Damaged { .. }) => None,
+        Err(error) => Some(Err(error)),
+    });
+    letters.collect()
+}

@@ -1,0 +1,99 @@
+//! `mapping SOURCE`: the index mapping that fits what was seen.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use tokio::task::spawn_blocking;
+
+use super::options::SourceOptions;
+use super::terminal::clean;
+use super::{Context, line};
+use crate::codec::{Content, Decoder};
+use crate::error::{Error, Exit, Kind};
+use crate::metrics::Notes;
+use crate::operation::Operation;
+use crate::plan::inference::Inference;
+use crate::plan::mapping::{Mapping, Planned};
+use crate::source::capture::Capture;
+
+/// Print the index mapping that fits the documents of a source
+///
+/// Looks at every document and prints the mapping that takes them all, with the fields that contradict themselves named on standard error.
+/// It is meant to be read, kept in a file and named by a rule of the configuration.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  revsync mapping capture/ledger.ion --table VehicleRegistration > vehicle_registration.json
+      then, in the configuration:  [[table]]
+                                   name = \"VehicleRegistration\"
+                                   mapping = \"vehicle_registration.json\"
+
+Exit codes:
+  0  one mapping takes everything that was seen
+  1  fields contradict themselves, or there were no documents
+  2  the source cannot be read, or not to its end")]
+pub struct Arguments {
+    #[command(flatten)]
+    source: SourceOptions,
+    /// Only this table; without it, one mapping per index
+    #[arg(long, value_name = "TABLE", env = "REVSYNC_TABLE", hide_env_values = true)]
+    table: Option<String>,
+}
+
+pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
+    let settings = context.settings(&[&arguments.source])?;
+    let (mapping, decoder, capture) = (line::mapping(&settings)?, line::decoder(&settings), line::capture(&settings)?);
+    let table = arguments.table.clone();
+    let seen = spawn_blocking(move || observe(capture, decoder, mapping, table.as_deref()));
+    let seen = seen.await.map_err(|error| Error::new(Kind::Source, error.to_string()))??;
+    if seen.is_empty() {
+        context.terminal.say("no documents: nothing to map\n");
+        return Ok(Exit::Attention);
+    }
+    let mut exit = Exit::Done;
+    let mut bodies = serde_json::Map::new();
+    for (index, inference) in &seen {
+        let inferred = inference.finish();
+        context.terminal.say(&format!("{index}: {} documents, {} fields\n", inferred.documents, inferred.fields.len()));
+        for conflict in &inferred.conflicts {
+            exit = Exit::Attention;
+            let found: Vec<_> = conflict.found.iter().map(|(kind, count)| format!("{} {}", kind.as_str(), count)).collect();
+            let line = format!("{index}: {}: found {}; mapped as {}: {}", conflict.path, found.join(", "), conflict.chosen, conflict.why);
+            context.terminal.say(&format!("{}\n", clean(&line)));
+        }
+        bodies.insert(index.clone(), inferred.mapping);
+    }
+    // One index: its body by itself, as a rule's `mapping` file and `PUT INDEX` take it.
+    let printed = match bodies.len() {
+        1 => bodies.into_iter().next().map(|(_, body)| body).unwrap_or_default(),
+        _ => bodies.into(),
+    };
+    let text = serde_json::to_string_pretty(&printed).map_err(|error| Error::new(Kind::Usage, error.to_string()))?;
+    context.terminal.print(&format!("{text}\n"))?;
+    Ok(exit)
+}
+
+fn observe(
+    mut capture: Capture,
+    mut decoder: Decoder,
+    mut mapping: Mapping,
+    table: Option<&str>,
+) -> Result<BTreeMap<String, Inference>, Error> {
+    let mut seen: BTreeMap<String, Inference> = BTreeMap::new();
+    let (mut units, mut notes) = (Vec::new(), Notes::default());
+    while let Some(page) = capture.read(1024 * 1024)? {
+        for record in &page.records {
+            decoder.decode(record, &mut units, &mut notes);
+            for unit in units.drain(..) {
+                let Content::Revision(revision) = unit.content else { continue };
+                if table.is_some_and(|table| *table != *revision.table) {
+                    continue;
+                }
+                if let Planned::Operation(Operation::Index { target, document }) = mapping.plan(revision)? {
+                    seen.entry(target.index.to_string()).or_default().observe(&document);
+                }
+            }
+        }
+    }
+    Ok(seen)
+}

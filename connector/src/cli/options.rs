@@ -1,0 +1,177 @@
+//! Options that several commands share. Each can also come from the environment, as REVSYNC_ and its name.
+//!
+//! No password is ever an option: other processes can read a command line.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+
+use crate::config::{Auth, ByteSize, Format, Overrides, Span};
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub struct Global {
+    /// Read a configuration file (see `revsync config example`)
+    #[arg(long, global = true, value_name = "FILE", env = "REVSYNC_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
+    /// Print the result as one JSON object
+    #[arg(long, global = true, env = "REVSYNC_JSON", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    pub json: bool,
+    /// Say nothing on standard error but errors
+    #[arg(long, short, global = true, env = "REVSYNC_QUIET", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    pub quiet: bool,
+    /// Say more on standard error; twice for everything
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet", env = "REVSYNC_VERBOSE", hide_env_values = true)]
+    pub verbose: u8,
+}
+
+/// Where records come from.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SourceOptions {
+    /// The captured stream: a file, a directory, or - for standard input
+    #[arg(value_name = "SOURCE", env = "REVSYNC_SOURCE", hide_env_values = true)]
+    pub source: Option<String>,
+    /// What the records hold, where it cannot be recognised by content
+    #[arg(long, value_enum, value_name = "FORMAT", env = "REVSYNC_FORMAT", hide_env_values = true)]
+    pub format: Option<Format>,
+    /// Compute each revision's hash again and compare it
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new(),
+        hide_possible_values = true, value_name = "BOOL", env = "REVSYNC_VERIFY_HASHES", hide_env_values = true)]
+    pub verify_hashes: Option<bool>,
+}
+
+/// Where operations go, and how to get in there.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Sink")]
+pub(crate) struct SinkOptions {
+    /// The index: local:FILE, http(s)://HOST:PORT (OpenSearch), bulk:FILE or bulk:- [default: local:revsync.db]
+    #[arg(long, value_name = "SINK", env = "REVSYNC_TO", hide_env_values = true)]
+    pub to: Option<String>,
+    /// How requests to OpenSearch are authorised [default: basic with a user name, else none]
+    #[arg(long, value_enum, value_name = "AUTH", env = "REVSYNC_AUTH", hide_env_values = true)]
+    pub auth: Option<Auth>,
+    /// The user name; the password comes from REVSYNC_PASSWORD or a file
+    #[arg(long, value_name = "NAME", env = "REVSYNC_USERNAME", hide_env_values = true)]
+    pub username: Option<String>,
+    /// A file that holds the password
+    #[arg(long, value_name = "FILE", env = "REVSYNC_PASSWORD_FILE", hide_env_values = true)]
+    pub password_file: Option<PathBuf>,
+    /// The AWS region to sign for
+    #[arg(long, value_name = "REGION", env = "REVSYNC_AWS_REGION", hide_env_values = true)]
+    pub aws_region: Option<String>,
+    /// An AWS role to assume before signing
+    #[arg(long, value_name = "ARN", env = "REVSYNC_ASSUME_ROLE", hide_env_values = true)]
+    pub assume_role: Option<String>,
+    /// Certificates (PEM) to trust beside the system's own
+    #[arg(long, value_name = "FILE", env = "REVSYNC_CA_FILE", hide_env_values = true)]
+    pub ca_file: Option<PathBuf>,
+    /// A client certificate with its key (PEM)
+    #[arg(long, value_name = "FILE", env = "REVSYNC_CLIENT_CERTIFICATE_FILE", hide_env_values = true)]
+    pub client_certificate_file: Option<PathBuf>,
+}
+
+/// How indices are created.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Sink")]
+pub(crate) struct CreationOptions {
+    /// Create no indices; what belongs to a missing one waits until it exists
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new(),
+        hide_possible_values = true, value_name = "BOOL", env = "REVSYNC_NO_CREATE_INDEX", hide_env_values = true)]
+    pub no_create_index: Option<bool>,
+    /// How long created indices remember the versions of deleted documents [default: 24h]
+    #[arg(long, value_name = "TIME", env = "REVSYNC_GC_DELETES", hide_env_values = true)]
+    pub gc_deletes: Option<Span>,
+}
+
+/// How operations are sent.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Delivery")]
+pub(crate) struct DeliveryOptions {
+    /// The pipeline's name [default: the name of the source]
+    #[arg(long, value_name = "NAME", env = "REVSYNC_NAME", hide_env_values = true)]
+    pub name: Option<String>,
+    /// Where dead letters go [default: file:revsync-dead-letters.jsonl]
+    #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS", hide_env_values = true)]
+    pub dead_letters: Option<String>,
+    /// The most bytes of one request before compression, at most 9MiB [default: 5MiB]
+    #[arg(long, value_name = "SIZE", env = "REVSYNC_REQUEST_BYTES", hide_env_values = true)]
+    pub request_bytes: Option<ByteSize>,
+    /// The most operations of one request [default: 2000]
+    #[arg(long, value_name = "NUMBER", env = "REVSYNC_REQUEST_OPERATIONS", hide_env_values = true)]
+    pub request_operations: Option<u32>,
+    /// The most requests at once [default: 4]
+    #[arg(long, value_name = "NUMBER", env = "REVSYNC_REQUESTS_IN_FLIGHT", hide_env_values = true)]
+    pub requests_in_flight: Option<u32>,
+    /// How long an operation waits for others to fill its request [default: 200ms]
+    #[arg(long, value_name = "TIME", env = "REVSYNC_LINGER", hide_env_values = true)]
+    pub linger: Option<Span>,
+    /// Send requests uncompressed
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new(),
+        hide_possible_values = true, value_name = "BOOL", env = "REVSYNC_NO_GZIP", hide_env_values = true)]
+    pub no_gzip: Option<bool>,
+    /// How long to go on without any progress [default: 5m]
+    #[arg(long, value_name = "TIME", env = "REVSYNC_GIVE_UP_AFTER", hide_env_values = true)]
+    pub give_up_after: Option<Span>,
+    /// How long one request may take [default: 30s]
+    #[arg(long, value_name = "TIME", env = "REVSYNC_REQUEST_TIMEOUT", hide_env_values = true)]
+    pub request_timeout: Option<Span>,
+}
+
+/// Options that say something about the configuration.
+pub(crate) trait Overriding {
+    /// Puts what was given over what is there.
+    fn put(&self, over: &mut Overrides);
+}
+
+/// Gathers what several groups of options say.
+pub(crate) fn gather(groups: &[&dyn Overriding]) -> Overrides {
+    let mut over = Overrides::default();
+    for group in groups {
+        group.put(&mut over);
+    }
+    over
+}
+
+impl Overriding for SourceOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.source = self.source.clone();
+        over.format = self.format;
+        over.verify_hashes = self.verify_hashes;
+    }
+}
+
+impl Overriding for SinkOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.sink = self.to.clone();
+        over.auth = self.auth;
+        over.username = self.username.clone();
+        over.password_file = self.password_file.clone();
+        over.aws_region = self.aws_region.clone();
+        over.assume_role_arn = self.assume_role.clone();
+        over.ca_file = self.ca_file.clone();
+        over.client_certificate_file = self.client_certificate_file.clone();
+    }
+}
+
+impl Overriding for CreationOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.create_index = self.no_create_index.map(|no| !no);
+        over.gc_deletes = self.gc_deletes;
+    }
+}
+
+impl Overriding for DeliveryOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.name = self.name.clone();
+        over.dead_letters = self.dead_letters.clone();
+        over.request_bytes = self.request_bytes;
+        over.request_operations = self.request_operations;
+        over.requests_in_flight = self.requests_in_flight;
+        over.linger = self.linger;
+        over.gzip = self.no_gzip.map(|no| !no);
+        over.give_up_after = self.give_up_after;
+        over.request_timeout = self.request_timeout;
+    }
+}

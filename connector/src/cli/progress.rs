@@ -1,0 +1,72 @@
+//! The progress bar of long work, on standard error when that is a terminal.
+//!
+//! Shows counts that others keep; never counts by itself, and is never a result.
+
+use std::time::Duration;
+
+use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
+
+use crate::metrics::Counts;
+
+/// One bar. Hidden, and free of cost, where standard error is no terminal.
+#[derive(Debug)]
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar up to a number of bytes, or a spinner where the end is not known.
+    pub fn start(bars: &MultiProgress, bytes: Option<u64>) -> Self {
+        let (bar, template) = match bytes {
+            Some(bytes) => (ProgressBar::new(bytes), "{bar:30} {percent:>3}%  {msg}  {binary_bytes_per_sec}, {eta} left"),
+            None => (ProgressBar::no_length(), "{spinner} {binary_bytes}  {msg}  {binary_bytes_per_sec}"),
+        };
+        let bar = bars.add(bar);
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        if bytes.is_none() && !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        Self(bar)
+    }
+
+    /// Shows where the run is: bytes read of the source as it is stored, and the counts.
+    pub fn update(&self, bytes_read: u64, counts: &Counts) {
+        self.0.set_position(bytes_read);
+        if !self.0.is_hidden() {
+            self.0.set_message(summary(counts));
+        }
+    }
+
+    /// Shows why nothing moves, such as a blocked index that is waited for.
+    pub fn waiting(&self, why: &str) {
+        self.0.set_message(super::terminal::clean(why));
+    }
+
+    /// Takes the bar away.
+    pub fn finish(self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn summary(counts: &Counts) -> String {
+    let mut text = format!("{} units", HumanCount(counts.received));
+    for (count, name) in [(counts.stale, "stale"), (counts.dead_letters, "dead letters")] {
+        if count > 0 {
+            text.push_str(&format!(", {} {name}", HumanCount(count)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_names_only_what_happened() {
+        let mut counts = Counts { received: 12_345, indexed: 12_345, ..Counts::default() };
+        assert_eq!(summary(&counts), "12,345 units");
+        (counts.stale, counts.dead_letters) = (1_000, 2);
+        assert_eq!(summary(&counts), "12,345 units, 1,000 stale, 2 dead letters");
+    }
+}

@@ -1,0 +1,72 @@
+//! `sync SOURCE`: scan a source from its beginning to its end, deliver, report.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+
+use super::options::{CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
+use super::{Context, Progress, Run, exit_of, line};
+use crate::error::{Error, Exit};
+use crate::run::deliver::Deliver;
+use crate::run::sync::sync;
+use crate::store::dead_letters::DeadLetters;
+
+/// Bring an index up to date with a source, and stop
+///
+/// Reads the source from its earliest record to the end that it has now, and writes every revision under its own version. What the index
+/// already holds is counted as stale and left alone, so a run can be repeated at any time, and one that was cut short is simply started again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  revsync sync capture/ledger.ion
+      into the local index revsync.db; then: revsync search TEXT
+  revsync sync capture/ --to https://search.example.com --username revsync --ca-file ca.pem
+      a folder of captured files into OpenSearch; the password is in REVSYNC_PASSWORD
+  gunzip -c records.json.gz | revsync sync - --to bulk:- | head
+      see the exact bulk lines
+  revsync --json sync capture/ | jq .dead_letters
+
+Exit codes:
+  0  everything is settled
+  1  everything is settled, and something of it as a dead letter: see revsync dead-letters list
+  2  not everything could be settled; the counts say how much is pending, and nothing is lost")]
+pub struct Arguments {
+    #[command(flatten)]
+    source: SourceOptions,
+    #[command(flatten)]
+    sink: SinkOptions,
+    #[command(flatten)]
+    creation: CreationOptions,
+    #[command(flatten)]
+    delivery: DeliveryOptions,
+}
+
+pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
+    let settings = context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery])?;
+    let started = Instant::now();
+    let mapping = line::mapping(&settings)?;
+    let capture = line::capture(&settings)?;
+    let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters)?);
+    line::probe(&settings).await?;
+    let sink = line::sink(&settings).await?;
+    capture.notes().iter().for_each(|note| context.terminal.say(&format!("passed over: {note}\n")));
+
+    let stop = line::stop_signal()?;
+    let progress = Progress::start(&context.terminal.bars, capture.total());
+    let mut deliver = Deliver::new(line::decoder(&settings), mapping, sink, dead_letters, line::delivery(&settings));
+    let result = sync(capture, &mut deliver, stop, |read, counts| progress.update(read, counts)).await;
+    progress.finish();
+
+    let counts = deliver.counts();
+    let run = Run {
+        counts: &counts,
+        seconds: started.elapsed().as_secs_f64(),
+        source: &settings.source.required()?.to_string(),
+        sink: &settings.sink.url,
+        dead_letters: &settings.dead_letters,
+        complete: result.is_ok(),
+    };
+    context.report(&run)?;
+    result.map(|()| exit_of(&counts))
+}

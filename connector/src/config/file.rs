@@ -1,0 +1,246 @@
+//! The configuration file as plain data: one struct per table of the file, every key documented with its default.
+//!
+//! Says what was written, not what it comes to: that is [`Settings`](super::Settings). Only keys that mean something today exist; any other is refused.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::units::{ByteSize, Secret, Span};
+
+/// The configuration of one pipeline. A file with only what differs from the defaults is normal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct File {
+    /// The pipeline's name, for messages and metrics. Default: the name of the source.
+    pub name: Option<String>,
+    /// Where revisions come from.
+    pub source: SourceSection,
+    /// Where documents go.
+    pub sink: SinkSection,
+    /// How operations are sent.
+    pub delivery: DeliverySection,
+    /// Where records and operations go that can never succeed.
+    pub dead_letters: DeadLettersSection,
+    /// Rules for tables, one `[[table]]` each; the first that matches a table wins. Without any, every table goes to the index
+    /// named after it in lower snake case; with some, a table that no rule names is skipped as `unmapped`. Default: no rules.
+    pub table: Vec<TableRule>,
+}
+
+/// Where revisions come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SourceSection {
+    /// The captured stream: a file, a directory, or "-" for standard input. Default: the argument SOURCE.
+    pub url: Option<String>,
+    /// What the records hold. Default: `auto`, recognised by content.
+    pub format: Format,
+    /// Whether each revision's hash is computed again and compared; a revision that does not match becomes a dead letter. Default: `false`.
+    pub verify_hashes: bool,
+}
+
+/// What the records of a source hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Recognised by content
+    #[default]
+    Auto,
+    /// The QLDB stream: control, block summary and revision details records in Ion
+    Qldb,
+}
+
+/// Where documents go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SinkSection {
+    /// The index: `local:FILE`, `http(s)://HOST:PORT` (OpenSearch), `bulk:FILE` or `bulk:-`. Default: `local:revsync.db`.
+    pub url: Option<String>,
+    /// How requests to OpenSearch are authorised. Default: `basic` where a user name is given, else `none`.
+    pub auth: Option<Auth>,
+    /// The user name for `basic`. Default: the user name in the URL, if any.
+    pub username: Option<String>,
+    /// The password for `basic`; keep it out of the file with `${NAME}`. The variable REVSYNC_PASSWORD comes before it. Default: the password in the URL, if any.
+    pub password: Option<Secret>,
+    /// A file that holds the password and nothing else; read where neither REVSYNC_PASSWORD nor `password` is set. Default: none.
+    pub password_file: Option<PathBuf>,
+    /// Certificates (PEM) to trust beside the system's own. Default: none.
+    pub ca_file: Option<PathBuf>,
+    /// A client certificate with its key (PEM). Default: none.
+    pub client_certificate_file: Option<PathBuf>,
+    /// Whether missing indices are created; if not, a missing index blocks its documents until it exists. Default: `true`.
+    pub create_index: bool,
+    /// How long created indices remember the versions of deleted documents. Default: `24h`.
+    pub gc_deletes: Span,
+    /// AWS, for `auth = "aws"` and `auth = "aoss"`.
+    pub aws: AwsSection,
+}
+
+impl Default for SinkSection {
+    fn default() -> Self {
+        Self {
+            url: None,
+            auth: None,
+            username: None,
+            password: None,
+            password_file: None,
+            ca_file: None,
+            client_certificate_file: None,
+            create_index: true,
+            gc_deletes: Span(Duration::from_secs(24 * 3600)),
+            aws: AwsSection::default(),
+        }
+    }
+}
+
+/// How requests to OpenSearch are authorised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    /// Not at all
+    None,
+    /// By user name and password
+    Basic,
+    /// By AWS signature version 4, service es (Amazon OpenSearch Service)
+    Aws,
+    /// By AWS signature version 4, service aoss (OpenSearch Serverless, experimental)
+    Aoss,
+}
+
+/// How to reach AWS.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AwsSection {
+    /// The region that requests are signed for. Default: that of the AWS environment or profile.
+    pub region: Option<String>,
+    /// A role to assume before signing. Default: none.
+    pub assume_role_arn: Option<String>,
+}
+
+/// How operations are sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeliverySection {
+    /// The most bytes of one bulk request before compression, at most `9MiB`. Default: `5MiB`.
+    pub request_bytes: ByteSize,
+    /// The most operations of one bulk request. Default: `2000`.
+    pub request_operations: u32,
+    /// The most requests at once; how many are used adapts below it. Default: `4`.
+    pub requests_in_flight: u32,
+    /// How long an operation waits for others to fill its request. Default: `200ms`.
+    pub linger: Span,
+    /// Whether requests are compressed. Default: `true`.
+    pub gzip: bool,
+    /// How long to go on without any progress before giving up with exit code 2; nothing is lost then. Default: `5m`.
+    pub give_up_after: Span,
+    /// How long one request may take. Default: `30s`.
+    pub request_timeout: Span,
+}
+
+impl Default for DeliverySection {
+    fn default() -> Self {
+        Self {
+            request_bytes: ByteSize(5 << 20),
+            request_operations: 2000,
+            requests_in_flight: 4,
+            linger: Span(Duration::from_millis(200)),
+            gzip: true,
+            give_up_after: Span(Duration::from_secs(5 * 60)),
+            request_timeout: Span(Duration::from_secs(30)),
+        }
+    }
+}
+
+/// Where records and operations go that can never succeed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeadLettersSection {
+    /// The place: `file:PATH`, appended to. It holds content of documents. Default: `file:revsync-dead-letters.jsonl`.
+    pub url: Option<String>,
+}
+
+/// What becomes of one table, or of all tables that a pattern names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TableRule {
+    /// The table: its name, or a pattern in which `*` stands for any characters. Required.
+    pub name: String,
+    /// The index or alias to write to; `{table}` stands for the table's name in lower snake case. Default: `{table}`.
+    #[serde(default)]
+    pub index: Option<String>,
+    /// The only fields to keep, as paths such as `Owners.PrimaryOwner.PersonId`. Default: all.
+    #[serde(default)]
+    pub fields: Option<Vec<String>>,
+    /// Fields to leave out, as paths; taken from what `fields` keeps. Default: none.
+    #[serde(default)]
+    pub exclude: Vec<String>,
+    /// The routing value, in which `{id}` and `{table}` stand for the document's id and the table's name. Default: none, OpenSearch routes by id.
+    #[serde(default)]
+    pub routing: Option<String>,
+    /// What a delete of the source does: `delete` the document, or `keep` it (counted as skipped, `filtered`). Default: `delete`.
+    #[serde(default)]
+    pub deletes: Deletes,
+    /// A field for the revision's metadata: table, ids, version, transaction, block. Default: none, off.
+    #[serde(default)]
+    pub metadata_field: Option<String>,
+    /// What becomes of ids of more than 512 bytes: `reject` makes a dead letter, `hash` writes under a hash of the id. Default: `reject`.
+    #[serde(default)]
+    pub long_ids: LongIds,
+    /// How decimals are written: as a `number` with all its digits, or as a `string`. Default: `number`.
+    #[serde(default)]
+    pub decimals: Decimals,
+    /// What NaN and the infinities, which JSON does not know, become: `null`, a `string`, or the whole document a `dead_letter`. Default: `null`.
+    #[serde(default)]
+    pub non_finite: NonFinite,
+    /// A file with the index mapping (JSON, as `revsync mapping` prints it) for an index that is created. Default: none, dynamic mapping.
+    #[serde(default)]
+    pub mapping: Option<PathBuf>,
+}
+
+/// What a delete of the source does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Deletes {
+    /// Deletes the document.
+    #[default]
+    Delete,
+    /// Keeps the document as it is.
+    Keep,
+}
+
+/// What becomes of ids that OpenSearch does not take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LongIds {
+    /// A dead letter.
+    #[default]
+    Reject,
+    /// A document under a hash of the id.
+    Hash,
+}
+
+/// How decimals are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Decimals {
+    /// As a JSON number with all digits.
+    #[default]
+    Number,
+    /// As a JSON string with all digits.
+    String,
+}
+
+/// What NaN and the infinities become.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NonFinite {
+    /// JSON null.
+    #[default]
+    Null,
+    /// The text `nan`, `+inf` or `-inf`.
+    String,
+    /// A dead letter.
+    DeadLetter,
+}

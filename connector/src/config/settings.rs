@@ -1,0 +1,250 @@
+//! What the options and the file come to: every value resolved, option over environment over file over default.
+//!
+//! Reads no file and reaches nothing: whether a place exists is found out by whoever opens it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::file::{Auth, File, Format, TableRule};
+use super::load::Environment;
+use super::places::{SinkUrl, SourceUrl};
+use super::units::{ByteSize, Secret, Span};
+use crate::error::Error;
+use crate::store::dead_letters::Place;
+
+/// The dead-letter place of a command that names none.
+pub const DEFAULT_DEAD_LETTERS: &str = "file:revsync-dead-letters.jsonl";
+/// The sink of a command that names none.
+pub const DEFAULT_SINK: &str = "local:revsync.db";
+/// OpenSearch refuses larger bodies at its own default of 10 MiB on some AWS instances; the rest is for action lines.
+const MOST_REQUEST_BYTES: u64 = 9 << 20;
+
+/// What the command line or its environment variables say; it comes before the file.
+#[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "each is the key of the file of the same name")]
+pub struct Overrides {
+    pub name: Option<String>,
+    pub source: Option<String>,
+    pub format: Option<Format>,
+    pub verify_hashes: Option<bool>,
+    pub sink: Option<String>,
+    pub auth: Option<Auth>,
+    pub username: Option<String>,
+    pub password_file: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
+    pub client_certificate_file: Option<PathBuf>,
+    pub aws_region: Option<String>,
+    pub assume_role_arn: Option<String>,
+    pub create_index: Option<bool>,
+    pub gc_deletes: Option<Span>,
+    pub request_bytes: Option<ByteSize>,
+    pub request_operations: Option<u32>,
+    pub requests_in_flight: Option<u32>,
+    pub linger: Option<Span>,
+    pub gzip: Option<bool>,
+    pub give_up_after: Option<Span>,
+    pub request_timeout: Option<Span>,
+    pub dead_letters: Option<String>,
+}
+
+/// Everything a command needs to know, resolved.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The pipeline's name.
+    pub name: String,
+    /// Where records come from.
+    pub source: Source,
+    /// Where operations go.
+    pub sink: Sink,
+    /// How they are sent.
+    pub delivery: Delivery,
+    /// Where dead letters go.
+    pub dead_letters: Place,
+    /// The rules, in their order.
+    pub tables: Vec<TableRule>,
+}
+
+/// Where records come from, resolved.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The place, where one was named.
+    pub url: Option<SourceUrl>,
+    /// What the records hold.
+    pub format: Format,
+    /// Whether revision hashes are checked.
+    pub verify_hashes: bool,
+}
+
+impl Source {
+    /// The place, for a command that cannot do without.
+    ///
+    /// # Errors
+    ///
+    /// None was named.
+    pub fn required(&self) -> Result<&SourceUrl, Error> {
+        self.url.as_ref().ok_or_else(|| {
+            Error::usage("no source: expected a file, a directory or - for standard input")
+                .help("name it as SOURCE, or as url under [source] in the file of --config")
+        })
+    }
+}
+
+/// Where operations go, resolved.
+#[derive(Debug, Clone)]
+pub struct Sink {
+    /// The place, without credentials.
+    pub url: SinkUrl,
+    /// How requests are authorised.
+    pub auth: Auth,
+    /// The user name for `basic`.
+    pub username: Option<String>,
+    /// The password for `basic`, where it was given itself.
+    pub password: Option<Secret>,
+    /// The file that holds the password, where no password was given; it may change while a run lasts.
+    pub password_file: Option<PathBuf>,
+    /// Certificates to trust.
+    pub ca_file: Option<PathBuf>,
+    /// The client certificate with its key.
+    pub client_certificate_file: Option<PathBuf>,
+    /// Whether missing indices are created.
+    pub create_index: bool,
+    /// The `gc_deletes` of created indices.
+    pub gc_deletes: Duration,
+    /// The AWS region.
+    pub aws_region: Option<String>,
+    /// The role to assume.
+    pub assume_role_arn: Option<String>,
+}
+
+/// How operations are sent, resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivery {
+    /// The most bytes of one request before compression, 1 to 9 MiB.
+    pub request_bytes: usize,
+    /// The most operations of one request, at least 1.
+    pub request_operations: usize,
+    /// The most requests at once, at least 1.
+    pub requests_in_flight: usize,
+    /// How long an operation waits for others.
+    pub linger: Duration,
+    /// Whether requests are compressed.
+    pub gzip: bool,
+    /// How long to go on without progress.
+    pub give_up_after: Duration,
+    /// How long one request may take.
+    pub request_timeout: Duration,
+}
+
+impl Settings {
+    /// Merges the options over the file, and checks what can be checked without reaching anything.
+    ///
+    /// # Errors
+    ///
+    /// A place that is none, a number out of its range, an authorisation that lacks its user or password, two rules of one name.
+    pub fn resolve(file: File, options: Overrides, environment: Environment<'_>) -> Result<Self, Error> {
+        let source = Source {
+            url: options.source.as_deref().or(file.source.url.as_deref()).map(str::parse).transpose()?,
+            format: options.format.unwrap_or(file.source.format),
+            verify_hashes: options.verify_hashes.unwrap_or(file.source.verify_hashes),
+        };
+        let dead_letters = options.dead_letters.clone().or(file.dead_letters.url.clone());
+        let name = options.name.clone().or(file.name.clone()).or_else(|| source.url.as_ref().map(SourceUrl::pipeline_name));
+        Ok(Self {
+            name: name.unwrap_or_else(|| "revsync".to_owned()),
+            source,
+            sink: sink(&file, &options, environment)?,
+            delivery: delivery(&file, &options)?,
+            dead_letters: dead_letters.as_deref().unwrap_or(DEFAULT_DEAD_LETTERS).parse()?,
+            tables: checked(file.table)?,
+        })
+    }
+}
+
+fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<Sink, Error> {
+    let section = &file.sink;
+    let mut url: SinkUrl = options.sink.as_deref().or(section.url.as_deref()).unwrap_or(DEFAULT_SINK).parse()?;
+    let in_url = match &mut url {
+        SinkUrl::OpenSearch { credentials, .. } => credentials.take(),
+        _ => None,
+    };
+    let (user_in_url, password_in_url) = in_url.map_or((None, None), |(user, password)| (Some(user), Some(password)));
+    let username = options.username.clone().or_else(|| section.username.clone()).or(user_in_url);
+    let default_auth = if username.is_some() { Auth::Basic } else { Auth::None };
+    let auth = options.auth.or(section.auth).unwrap_or(default_auth);
+    let mut sink = Sink {
+        url,
+        auth,
+        username: None,
+        password: None,
+        password_file: None,
+        ca_file: options.ca_file.clone().or_else(|| section.ca_file.clone()),
+        client_certificate_file: options.client_certificate_file.clone().or_else(|| section.client_certificate_file.clone()),
+        create_index: options.create_index.unwrap_or(section.create_index),
+        gc_deletes: options.gc_deletes.unwrap_or(section.gc_deletes).0,
+        aws_region: options.aws_region.clone().or_else(|| section.aws.region.clone()),
+        assume_role_arn: options.assume_role_arn.clone().or_else(|| section.aws.assume_role_arn.clone()),
+    };
+    if auth == Auth::Basic && matches!(sink.url, SinkUrl::OpenSearch { .. }) {
+        sink.username =
+            Some(username.ok_or_else(|| Error::usage("sink: auth is basic, but no user name is given").help("name it with --username"))?);
+        let written = if options.password_file.is_some() { None } else { section.password.clone() };
+        sink.password = environment("REVSYNC_PASSWORD").map(Secret::new).or(written);
+        if sink.password.is_none() {
+            sink.password_file = options.password_file.clone().or_else(|| section.password_file.clone());
+            sink.password = if sink.password_file.is_none() { password_in_url } else { None };
+        }
+        if sink.password.is_none() && sink.password_file.is_none() {
+            return Err(Error::usage("sink: auth is basic, but no password is given")
+                .help("set REVSYNC_PASSWORD, or name a file that holds it with --password-file"));
+        }
+    }
+    Ok(sink)
+}
+
+fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
+    let section = &file.delivery;
+    let bytes = options.request_bytes.unwrap_or(section.request_bytes);
+    if bytes.0 == 0 || bytes.0 > MOST_REQUEST_BYTES {
+        return Err(Error::usage(format!("delivery.request_bytes: expected 1B to {}, found {bytes}", ByteSize(MOST_REQUEST_BYTES))));
+    }
+    let count = |key: &str, option: Option<u32>, section: u32, most: u32| match option.unwrap_or(section) {
+        number if (1..=most).contains(&number) => Ok(number as usize),
+        number => Err(Error::usage(format!("delivery.{key}: expected 1 to {most}, found {number}"))),
+    };
+    let time = |key: &str, option: Option<Span>, section: Span| match option.unwrap_or(section) {
+        Span(time) if time.is_zero() => Err(Error::usage(format!("delivery.{key}: expected a time above 0, found 0s"))),
+        Span(time) => Ok(time),
+    };
+    Ok(Delivery {
+        request_bytes: usize::try_from(bytes.0).unwrap_or(usize::MAX),
+        request_operations: count("request_operations", options.request_operations, section.request_operations, 100_000)?,
+        requests_in_flight: count("requests_in_flight", options.requests_in_flight, section.requests_in_flight, 64)?,
+        linger: options.linger.unwrap_or(section.linger).0,
+        gzip: options.gzip.unwrap_or(section.gzip),
+        give_up_after: time("give_up_after", options.give_up_after, section.give_up_after)?,
+        request_timeout: time("request_timeout", options.request_timeout, section.request_timeout)?,
+    })
+}
+
+fn checked(tables: Vec<TableRule>) -> Result<Vec<TableRule>, Error> {
+    for (at, rule) in tables.iter().enumerate() {
+        if rule.name.is_empty() {
+            return Err(Error::usage("[[table]]: expected the name of a table or a pattern with *, found an empty name"));
+        }
+        if tables[..at].iter().any(|earlier| earlier.name == rule.name) {
+            return Err(Error::usage(format!("[[table]] {:?}: two rules have this name, and the second could never apply", rule.name))
+                .help("the first rule that matches a table wins; remove one of them"));
+        }
+        let paths = rule.fields.iter().flatten().chain(&rule.exclude);
+        if let Some(path) = paths.into_iter().find(|path| path.split('.').any(str::is_empty)) {
+            return Err(Error::usage(format!(
+                "[[table]] {:?}: expected a path of field names such as \"Owners.PrimaryOwner\", found {path:?}",
+                rule.name
+            )));
+        }
+        if rule.metadata_field.as_deref().is_some_and(|field| field.is_empty() || field.split('.').any(str::is_empty)) {
+            return Err(Error::usage(format!("[[table]] {:?}: expected the name of a field as metadata_field", rule.name)));
+        }
+    }
+    Ok(tables)
+}

@@ -1,0 +1,268 @@
+//! Values that people write with a unit, sizes and times, and values that must not be shown.
+//!
+//! Never guesses a unit: a bare number is refused.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error as _, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A number of bytes, written as `"5MiB"`: a whole number and `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB` or `GB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(pub u64);
+
+/// A length of time, written as `"200ms"`: a whole number and `ms`, `s`, `m`, `h` or `d`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+/// A password or another value that is never shown: not by `Debug`, and not when a configuration is written out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+const SIZES: [(&str, u64); 7] =
+    [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
+const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+const SIZE_EXPECTED: &str = "a size such as \"5MiB\" (B, KiB, MiB, GiB, kB, MB, GB)";
+const TIME_EXPECTED: &str = "a time such as \"200ms\" (ms, s, m, h, d)";
+
+/// Splits `5MiB` into its number and its unit, and multiplies. Sizes are read without regard to case, times are not (`m` and `M` mean different things elsewhere).
+fn parse(text: &str, units: &[(&str, u64)], any_case: bool, expected: &str) -> Result<u64, String> {
+    let refuse = || format!("expected {expected}, found {text:?}");
+    let trimmed = text.trim();
+    let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = trimmed.split_at(digits);
+    let unit = unit.trim_start();
+    if number.is_empty() {
+        return Err(refuse());
+    }
+    if unit.is_empty() {
+        return Err(format!("{}: the unit is missing", refuse()));
+    }
+    let same = |name: &str| if any_case { name.eq_ignore_ascii_case(unit) } else { name == unit };
+    let &(_, factor) = units.iter().find(|(name, _)| same(name)).ok_or_else(refuse)?;
+    number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(|| format!("{}: the number is too large", refuse()))
+}
+
+/// The largest unit that divides the value, so that writing and reading give the same value.
+fn write(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)], zero: &str) -> fmt::Result {
+    if value == 0 {
+        return f.write_str(zero);
+    }
+    match units.iter().find(|(_, factor)| value.is_multiple_of(*factor)) {
+        Some((name, factor)) => write!(f, "{}{name}", value / factor),
+        None => write!(f, "{value}"),
+    }
+}
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text, &SIZES, true, SIZE_EXPECTED).map(Self)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(f, self.0, &SIZES, "0B")
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text, &TIMES, false, TIME_EXPECTED).map(Duration::from_millis).map(Self)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Hours are the largest unit written: OpenSearch's own documentation says 24h, not 1d.
+        write(f, u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX), &TIMES[1..], "0s")
+    }
+}
+
+/// Reads a value with a unit from text, and says what it expects when it finds a bare number.
+struct WithUnit<T> {
+    expected: &'static str,
+    kind: std::marker::PhantomData<T>,
+}
+
+impl<T: FromStr<Err = String>> Visitor<'_> for WithUnit<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<T, E> {
+        Err(E::custom(format_args!("expected {}, found the bare number {number}: the unit is missing", self.expected)))
+    }
+}
+
+macro_rules! written_with_unit {
+    ($type:ident, $expected:expr, $pattern:literal) => {
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(WithUnit { expected: $expected, kind: std::marker::PhantomData })
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "pattern": $pattern })
+            }
+        }
+    };
+}
+
+written_with_unit!(ByteSize, SIZE_EXPECTED, r"^\s*[0-9]+\s*([KkMmGg]([Ii])?)?[Bb]\s*$");
+written_with_unit!(Span, TIME_EXPECTED, r"^\s*[0-9]+\s*(ms|s|m|h|d)\s*$");
+
+impl Secret {
+    /// Wraps a value.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value, for whoever has to send it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Writes a reference to the environment in the value's place: the only form in which a password belongs into a file that is shared.
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("${SEARCH_PASSWORD}")
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Secret;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Secret, E> {
+                Ok(Secret::new(text))
+            }
+        }
+        // What was found instead is not named: it may be the secret, unquoted.
+        deserializer.deserialize_string(Text).map_err(|_| D::Error::invalid_type(Unexpected::Other("another type"), &Text))
+    }
+}
+
+impl JsonSchema for Secret {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Secret".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, bytes) in [
+            ("5MiB", 5 << 20),
+            ("5 mib", 5 << 20),
+            ("9MB", 9_000_000),
+            ("1kB", 1_000),
+            ("1KiB", 1024),
+            ("0B", 0),
+            ("7B", 7),
+            ("2GiB", 2 << 30),
+        ] {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        for (text, ms) in [("200ms", 200), ("30s", 30_000), ("5m", 300_000), ("24h", 86_400_000), ("7 d", 604_800_000), ("0s", 0)] {
+            assert_eq!(text.parse(), Ok(Span(Duration::from_millis(ms))), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_or_time_is_refused_with_what_was_found() {
+        for text in ["", "MiB", "5M", "-1B", "1.5MiB", "5 parsecs", "99999999999999999999B", "18446744073709551615KiB"] {
+            let error = text.parse::<ByteSize>().unwrap_err();
+            assert!(error.contains(&format!("{text:?}")) && error.contains("5MiB"), "{error}");
+        }
+        for text in ["", "s", "5M", "5min", "1.5h", "-3s", "99999999999999999999s"] {
+            let error = text.parse::<Span>().unwrap_err();
+            assert!(error.contains(&format!("{text:?}")) && error.contains("200ms"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_is_refused_because_its_unit_is_missing() {
+        assert!("5".parse::<ByteSize>().unwrap_err().ends_with("the unit is missing"));
+        assert!("5".parse::<Span>().unwrap_err().ends_with("the unit is missing"));
+    }
+
+    #[test]
+    fn written_values_read_back_as_themselves() {
+        for bytes in [0, 1, 1000, 1024, 5 << 20, 9_000_000, u64::MAX] {
+            assert_eq!(ByteSize(bytes).to_string().parse(), Ok(ByteSize(bytes)));
+        }
+        for ms in [0, 1, 999, 200, 30_000, 300_000, 86_400_000] {
+            let span = Span(Duration::from_millis(ms));
+            assert_eq!(span.to_string().parse(), Ok(span));
+        }
+    }
+
+    #[test]
+    fn a_secret_shows_itself_nowhere() {
+        let secret = Secret::new("correct horse");
+        assert_eq!(format!("{secret:?}"), "***");
+        assert!(!serde_json::to_string(&secret).unwrap().contains("horse"));
+        let error = serde_json::from_str::<Secret>("12345").unwrap_err().to_string();
+        assert!(!error.contains("12345"), "{error}");
+    }
+}

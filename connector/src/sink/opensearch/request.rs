@@ -1,0 +1,185 @@
+//! Operations to the body of a `_bulk` request: one action line each, and the document's line below it where there is a document.
+//!
+//! Pure: bytes are appended to one buffer and nothing else happens. Never parses or checks a document, never asks for a refresh, and never
+//! writes an action without a version: every line carries `version` and `version_type`, so the index itself refuses what is stale.
+//! (Format: OpenSearch Bulk API; newline-delimited JSON, the last byte is a newline.)
+
+use crate::operation::{Operation, Target};
+
+/// Appends the lines of all operations, in their order. A delete has no document line.
+pub fn encode(operations: &[Operation], out: &mut Vec<u8>) {
+    for operation in operations {
+        append(operation, false, out);
+    }
+}
+
+/// Appends the lines of one operation. With `require_alias` the server refuses the write when the name is no alias (any more); it heeds this
+/// on writes of documents, and ignores it on deletes ([`append_guards`]).
+pub fn append(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
+    match operation {
+        Operation::Index { target, document } => {
+            out.extend_from_slice(br#"{"index":{"#);
+            append_target(target, out);
+            out.extend_from_slice(if require_alias { b",\"require_alias\":true}}\n" } else { b"}}\n" });
+            out.extend_from_slice(document.as_bytes());
+            out.push(b'\n');
+        }
+        Operation::Delete { target } => {
+            out.extend_from_slice(br#"{"delete":{"#);
+            append_target(target, out);
+            out.extend_from_slice(b"}}\n");
+        }
+    }
+}
+
+/// The id in [`append_guards`]. Nothing is ever written under it.
+const GUARD_ID: &str = "revsync-guard";
+
+/// Appends actions that change nothing, keep the server from making the index `name` where it is gone, and tell which index was reached.
+/// Gives their number; their items come after those of the operations and belong to none.
+///
+/// A write to a missing index makes one, with mappings that nobody chose, and so does a delete with an external version (on whose line
+/// `require_alias` is not read). The server decides this per index name of a request, and a single action with `require_alias` decides it for
+/// all actions on that name. The guard is an update of a document that does not exist: it answers `document_missing_exception` with the UUID
+/// of the index. On a name that is no alias the first one cannot reach the index, so a second one without the condition asks for the UUID.
+/// (Seen on OpenSearch 2.19 and 3.9; `TransportBulkAction` merges `require_alias` per index before it creates anything.)
+pub fn append_guards(name: &str, alias: bool, out: &mut Vec<u8>) -> usize {
+    append_guard(name, true, out);
+    if alias {
+        return 1;
+    }
+    append_guard(name, false, out);
+    2
+}
+
+fn append_guard(name: &str, require_alias: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"update":{"_index":"#);
+    append_string(name, out);
+    out.extend_from_slice(br#","_id":"#);
+    append_string(GUARD_ID, out);
+    out.extend_from_slice(if require_alias { b",\"require_alias\":true}}\n" } else { b"}}\n" });
+    out.extend_from_slice(b"{\"doc\":{}}\n");
+}
+
+fn append_target(target: &Target, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#""_index":"#);
+    append_string(&target.index, out);
+    out.extend_from_slice(br#","_id":"#);
+    append_string(&target.id, out);
+    out.extend_from_slice(br#","version":"#);
+    out.extend_from_slice(itoa::Buffer::new().format(target.version).as_bytes());
+    out.extend_from_slice(br#","version_type":""#);
+    out.extend_from_slice(target.version_type.as_str().as_bytes());
+    out.push(b'"');
+    if let Some(routing) = &target.routing {
+        out.extend_from_slice(br#","routing":"#);
+        append_string(routing, out);
+    }
+}
+
+/// Appends a JSON string. Text beyond ASCII stays as it is: the body is UTF-8.
+fn append_string(text: &str, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| must_escape(*byte)) {
+        out.extend_from_slice(&rest[..at]);
+        match rest[at] {
+            byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
+            byte => out.extend_from_slice(&[b'\\', b'u', b'0', b'0', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 0xf)]]),
+        }
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+fn must_escape(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::revision::{Document, VersionType};
+
+    fn target(index: &str, id: &str, version: u64) -> Target {
+        Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None }
+    }
+
+    fn index(target: Target, document: &str) -> Operation {
+        Operation::Index { target, document: Document(Bytes::copy_from_slice(document.as_bytes())) }
+    }
+
+    fn text(operations: &[Operation]) -> String {
+        let mut out = Vec::new();
+        encode(operations, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_write_is_an_action_line_and_the_document_as_it_is() {
+        assert_eq!(
+            text(&[index(target("people", "4Ksf", 0), r#"{"price":442.30}"#)]),
+            "{\"index\":{\"_index\":\"people\",\"_id\":\"4Ksf\",\"version\":0,\"version_type\":\"external\"}}\n{\"price\":442.30}\n"
+        );
+    }
+
+    #[test]
+    fn a_delete_is_one_line() {
+        assert_eq!(
+            text(&[Operation::Delete { target: target("people", "4Ksf", 9_223_372_036_854_775_807) }]),
+            "{\"delete\":{\"_index\":\"people\",\"_id\":\"4Ksf\",\"version\":9223372036854775807,\"version_type\":\"external\"}}\n"
+        );
+    }
+
+    #[test]
+    fn a_source_whose_clock_ties_is_sent_as_external_gte_with_its_routing() {
+        let target = Target { version_type: VersionType::ExternalGte, routing: Some("eu\"1".to_owned()), ..target("people", "1", 5) };
+        assert_eq!(
+            text(&[Operation::Delete { target }]),
+            "{\"delete\":{\"_index\":\"people\",\"_id\":\"1\",\"version\":5,\"version_type\":\"external_gte\",\"routing\":\"eu\\\"1\"}}\n"
+        );
+    }
+
+    #[test]
+    fn an_alias_is_required_on_writes_only() {
+        let mut out = Vec::new();
+        append(&index(target("people", "1", 1), "{}"), true, &mut out);
+        append(&Operation::Delete { target: target("people", "1", 2) }, true, &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "{\"index\":{\"_index\":\"people\",\"_id\":\"1\",\"version\":1,\"version_type\":\"external\",\"require_alias\":true}}\n{}\n\
+             {\"delete\":{\"_index\":\"people\",\"_id\":\"1\",\"version\":2,\"version_type\":\"external\"}}\n"
+        );
+    }
+
+    #[test]
+    fn guards_change_nothing_and_one_of_them_requires_an_alias() {
+        let mut out = Vec::new();
+        assert_eq!(append_guards("people", true, &mut out), 1);
+        let alias = "{\"update\":{\"_index\":\"people\",\"_id\":\"revsync-guard\",\"require_alias\":true}}\n{\"doc\":{}}\n";
+        assert_eq!(String::from_utf8(out.clone()).unwrap(), alias);
+        out.clear();
+        assert_eq!(append_guards("people", false, &mut out), 2);
+        let plain = "{\"update\":{\"_index\":\"people\",\"_id\":\"revsync-guard\"}}\n{\"doc\":{}}\n";
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{alias}{plain}"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_id_comes_back_from_the_action_line(id in ".{1,40}", routing in proptest::option::of("\\PC{0,8}|[\\x00-\\x1f]{1,4}")) {
+            let target = Target { routing: routing.clone(), ..target("people", &id, 7) };
+            let written = text(&[index(target, "{}")]);
+            let lines: Vec<&str> = written.split_terminator('\n').collect();
+            prop_assert_eq!(lines.len(), 2);
+            let action: Value = serde_json::from_str(lines[0]).unwrap();
+            prop_assert_eq!(action["index"]["_id"].as_str(), Some(id.as_str()));
+            prop_assert_eq!(action["index"]["routing"].as_str(), routing.as_deref());
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! AWS credentials for signing (Signature Version 4; the signing itself is the `opensearch` crate's).
+//!
+//! That crate asks its provider for credentials on every request, and a provider such as an assumed role asks a server each time; so one
+//! cache stands between them. It never hands out what has expired, and forgets what a server has refused.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aws_config::BehaviorVersion;
+use aws_config::sts::AssumeRoleProvider;
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use aws_types::region::Region;
+use tokio::sync::Mutex;
+
+use super::config::Aws;
+use crate::error::Error;
+
+/// Credentials are fetched again this long before they expire, so that none expires on the way to the server.
+const EARLY: Duration = Duration::from_secs(300);
+
+/// One set of credentials, kept until it nears its end or is refused.
+#[derive(Debug)]
+pub(super) struct Held {
+    inner: SharedCredentialsProvider,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    credentials: Option<Credentials>,
+    /// Counts the sets handed out, so that requests that failed with the same set bring about one refresh.
+    generation: u64,
+}
+
+impl Held {
+    pub(super) fn new(inner: SharedCredentialsProvider) -> Self {
+        Self { inner, state: Mutex::default() }
+    }
+
+    /// The credentials to sign with now, and which set they are.
+    pub(super) async fn get(&self) -> Result<(Credentials, u64), CredentialsError> {
+        let mut state = self.state.lock().await;
+        let now = SystemTime::now();
+        if let Some(held) = &state.credentials
+            && left(held, now).is_none_or(|left| left > EARLY)
+        {
+            return Ok((held.clone(), state.generation));
+        }
+        match self.inner.provide_credentials().await {
+            Ok(fresh) => {
+                if state.credentials.as_ref() != Some(&fresh) {
+                    state.generation += 1;
+                    state.credentials = Some(fresh.clone());
+                }
+                Ok((fresh, state.generation))
+            }
+            // An outage of the credentials' source is bridged as long as what is held is good.
+            Err(error) => match &state.credentials {
+                Some(held) if left(held, now).is_some_and(|left| !left.is_zero()) => Ok((held.clone(), state.generation)),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Fetches credentials anew after a server refused the set `seen`. Whether there is a new set, so that trying again makes sense.
+    pub(super) async fn refresh(&self, seen: u64) -> bool {
+        let mut state = self.state.lock().await;
+        if state.generation != seen {
+            return true;
+        }
+        match self.inner.provide_credentials().await {
+            Ok(fresh) if state.credentials.as_ref() != Some(&fresh) => {
+                state.generation += 1;
+                state.credentials = Some(fresh);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn left(credentials: &Credentials, now: SystemTime) -> Option<Duration> {
+    credentials.expiry().map(|expiry| expiry.duration_since(now).unwrap_or_default())
+}
+
+/// The cache as the `opensearch` crate wants it.
+#[derive(Debug)]
+pub(super) struct Provider(pub(super) Arc<Held>);
+
+impl ProvideCredentials for Provider {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::new(async { self.0.get().await.map(|(credentials, _)| credentials) })
+    }
+}
+
+/// Finds the region and the source of credentials: the default chain (environment, profile, container, instance), and the role to assume.
+///
+/// # Errors
+/// [`Kind::Usage`](crate::error::Kind::Usage) where no region is known.
+pub(super) async fn find(aws: &Aws) -> Result<(Region, SharedCredentialsProvider), Error> {
+    let mut loader = aws_config::defaults(BehaviorVersion::latest());
+    if let Some(region) = &aws.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    if let Some(profile) = &aws.profile {
+        loader = loader.profile_name(profile);
+    }
+    let sdk = loader.load().await;
+    let region = sdk.region().cloned().ok_or_else(no_region)?;
+    let provider = match &aws.assume_role_arn {
+        Some(role) => {
+            SharedCredentialsProvider::new(AssumeRoleProvider::builder(role).session_name("revsync").configure(&sdk).build().await)
+        }
+        None => sdk
+            .credentials_provider()
+            .ok_or_else(|| Error::usage("no source of AWS credentials").help("set AWS_PROFILE, or run under a role"))?,
+    };
+    Ok((region, provider))
+}
+
+/// The error for a missing region.
+pub(super) fn no_region() -> Error {
+    Error::usage("the AWS region to sign for is not known").help("set aws.region of the sink, or AWS_REGION")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Hands out a new set on each call, each good for `lifetime`; from call `fails_from` on it fails.
+    #[derive(Debug)]
+    struct Rotating {
+        calls: Arc<AtomicUsize>,
+        lifetime: Option<Duration>,
+        fails_from: usize,
+    }
+
+    impl ProvideCredentials for Rotating {
+        fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+        where
+            Self: 'a,
+        {
+            let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+            future::ProvideCredentials::ready(if call >= self.fails_from {
+                Err(CredentialsError::provider_error("down"))
+            } else {
+                let expiry = self.lifetime.map(|lifetime| SystemTime::now() + lifetime);
+                Ok(Credentials::new(format!("key{call}"), "secret", None, expiry, "test"))
+            })
+        }
+    }
+
+    fn held(lifetime: Option<Duration>, fails_from: usize) -> (Held, Arc<AtomicUsize>) {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let provider = Rotating { calls: Arc::clone(&calls), lifetime, fails_from };
+        (Held::new(SharedCredentialsProvider::new(provider)), calls)
+    }
+
+    #[tokio::test]
+    async fn one_set_signs_many_requests() {
+        let (held, calls) = held(Some(Duration::from_secs(3600)), usize::MAX);
+        for _ in 0..10 {
+            assert_eq!(held.get().await.unwrap().0.access_key_id(), "key1");
+        }
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn a_set_near_its_end_is_replaced() {
+        let (held, _) = held(Some(Duration::from_secs(60)), usize::MAX);
+        assert_eq!(held.get().await.unwrap().0.access_key_id(), "key1");
+        assert_eq!(held.get().await.unwrap().0.access_key_id(), "key2");
+    }
+
+    #[tokio::test]
+    async fn a_set_that_is_still_good_bridges_an_outage_of_its_source() {
+        let (held, _) = held(Some(Duration::from_secs(60)), 2);
+        held.get().await.unwrap();
+        assert_eq!(held.get().await.unwrap().0.access_key_id(), "key1");
+    }
+
+    #[tokio::test]
+    async fn an_expired_set_is_never_handed_out() {
+        let (held, _) = held(Some(Duration::ZERO), 2);
+        held.get().await.unwrap();
+        assert!(held.get().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn requests_refused_with_one_set_bring_about_one_refresh() {
+        let (held, calls) = held(None, usize::MAX);
+        let (_, seen) = held.get().await.unwrap();
+        assert!(held.refresh(seen).await);
+        assert!(held.refresh(seen).await);
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+        assert_eq!(held.get().await.unwrap().0.access_key_id(), "key2");
+    }
+
+    #[tokio::test]
+    async fn a_refresh_that_fails_asks_for_no_second_try() {
+        let (held, _) = held(None, 2);
+        let (_, seen) = held.get().await.unwrap();
+        assert!(!held.refresh(seen).await);
+    }
+}

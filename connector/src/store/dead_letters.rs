@@ -1,1 +1,0 @@
-//! The dead-letter store.

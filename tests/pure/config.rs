@@ -1,0 +1,246 @@
+//! The configuration file: what is read, what is refused and with which words.
+
+use std::time::Duration;
+
+use revsync::config::{self, Auth, ByteSize, Deletes, File, Format, Overrides, Settings, SinkUrl, SourceUrl, Span};
+use revsync::error::Error;
+
+use crate::golden::assert_golden;
+
+fn nothing(_: &str) -> Option<String> {
+    None
+}
+
+fn variables<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+    move |name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+}
+
+fn read(text: &str) -> Result<File, Error> {
+    config::parse(text, "revsync.toml", &nothing)
+}
+
+fn resolved(text: &str, options: Overrides) -> Result<Settings, Error> {
+    Settings::resolve(read(text)?, options, &nothing)
+}
+
+/// Takes the comment sign off the keys that `keep` wants; documentation has a space after it and stays.
+fn uncommented(example: &str, keep: impl Fn(&str) -> bool) -> String {
+    let lines = example.lines().map(|line| match line.strip_prefix('#') {
+        Some(code) if !code.starts_with(' ') && keep(code) => code,
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_example_is_the_golden_file() {
+    assert_golden("config/example.toml", &config::example());
+}
+
+#[test]
+fn the_schema_is_the_golden_file() {
+    assert_golden("config/schema.json", &config::schema());
+}
+
+#[test]
+fn the_example_as_it_stands_is_the_defaults() {
+    assert_eq!(read(&config::example()).unwrap(), File::default());
+}
+
+#[test]
+fn every_key_of_the_example_that_has_a_default_stands_with_it() {
+    let optional =
+        ["name", "url", "auth", "username", "password", "password_file", "ca_file", "client_certificate_file", "region", "assume_role_arn"];
+    let before_the_rules = config::example().split("\n#[[table]]").next().unwrap().to_owned();
+    let text = uncommented(&before_the_rules, |code| !optional.contains(&code.split(" = ").next().unwrap()));
+    assert!(text.contains("\nrequest_bytes = \"5MiB\"\n") && text.contains("\ncreate_index = true\n"));
+    assert_eq!(read(&text).unwrap(), File::default());
+}
+
+#[test]
+fn every_key_of_the_example_can_be_uncommented_and_every_key_of_the_schema_is_in_it() {
+    let text = uncommented(&config::example(), |_| true);
+    let file = config::parse(&text, "example.toml", &variables(&[("SEARCH_PASSWORD", "pw")])).unwrap();
+    assert_eq!(file.table.len(), 1);
+    let written = toml::from_str::<serde_json::Value>(&text).unwrap();
+    let schema = serde_json::from_str::<serde_json::Value>(&config::schema()).unwrap();
+    let tables = [("", "/properties"), ("/source", "/$defs/SourceSection/properties"), ("/sink", "/$defs/SinkSection/properties")];
+    let more = [
+        ("/sink/aws", "/$defs/AwsSection/properties"),
+        ("/delivery", "/$defs/DeliverySection/properties"),
+        ("/dead_letters", "/$defs/DeadLettersSection/properties"),
+        ("/table/0", "/$defs/TableRule/properties"),
+    ];
+    for (table, properties) in tables.into_iter().chain(more) {
+        let known: Vec<_> = schema.pointer(properties).unwrap().as_object().unwrap().keys().collect();
+        let used: Vec<_> = written.pointer(table).unwrap().as_object().unwrap().keys().collect();
+        assert_eq!(known, used, "{table}");
+    }
+}
+
+#[test]
+fn every_key_is_documented_and_its_documentation_ends_with_its_default() {
+    let schema = serde_json::from_str::<serde_json::Value>(&config::schema()).unwrap();
+    for section in ["SourceSection", "SinkSection", "AwsSection", "DeliverySection", "DeadLettersSection", "TableRule"] {
+        for (key, property) in schema.pointer(&format!("/$defs/{section}/properties")).unwrap().as_object().unwrap() {
+            let text = property["description"].as_str().unwrap_or_default();
+            let last = text.split("Default: ").nth(1).is_some_and(|default| default.ends_with('.'));
+            assert!(last || text.ends_with("Required.") || key == "aws", "{section}.{key}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_file_and_no_options_give_the_documented_defaults() {
+    let settings = resolved("", Overrides::default()).unwrap();
+    assert_eq!(settings.sink.url, SinkUrl::Local("revsync.db".into()));
+    assert_eq!(settings.dead_letters.to_string(), "file:revsync-dead-letters.jsonl");
+    assert_eq!((settings.sink.auth, settings.source.format), (Auth::None, Format::Auto));
+    assert_eq!(settings.delivery.request_bytes, 5 * 1024 * 1024);
+    assert_eq!(settings.delivery.give_up_after, Duration::from_secs(300));
+    assert_eq!(settings.source.required().unwrap_err().help.unwrap().contains("[source]"), true);
+}
+
+#[test]
+fn a_file_says_everything_that_its_keys_say() {
+    let text = r#"
+name = "ledger"
+[source]
+url = "capture/"
+format = "qldb"
+verify_hashes = true
+[sink]
+url = "https://search.example.com"
+auth = "aws"
+create_index = false
+gc_deletes = "7d"
+[sink.aws]
+region = "eu-west-1"
+[delivery]
+request_bytes = "9MiB"
+linger = "0s"
+gzip = false
+[[table]]
+name = "shop.*"
+deletes = "keep"
+"#;
+    let settings = resolved(text, Overrides::default()).unwrap();
+    assert_eq!(settings.source.url, Some(SourceUrl::Path("capture/".into())));
+    assert!(settings.source.verify_hashes && !settings.sink.create_index && !settings.delivery.gzip);
+    assert_eq!((settings.sink.auth, settings.sink.gc_deletes), (Auth::Aws, Duration::from_secs(7 * 86_400)));
+    assert_eq!(settings.sink.aws_region.as_deref(), Some("eu-west-1"));
+    assert_eq!((settings.delivery.request_bytes, settings.delivery.linger), (9 * 1024 * 1024, Duration::ZERO));
+    assert_eq!((settings.tables[0].deletes, settings.name.as_str()), (Deletes::Keep, "ledger"));
+}
+
+#[test]
+fn an_option_comes_before_the_file() {
+    let text = "[source]\nverify_hashes = true\n[sink]\nurl = \"local:file.db\"\n[delivery]\ngzip = true\nrequest_bytes = \"1MiB\"\n[dead_letters]\nurl = \"file:a\"";
+    let options = Overrides {
+        sink: Some("local:option.db".into()),
+        verify_hashes: Some(false),
+        gzip: Some(false),
+        request_bytes: Some(ByteSize(7)),
+        linger: Some(Span(Duration::from_millis(1))),
+        dead_letters: Some("file:b".into()),
+        ..Overrides::default()
+    };
+    let settings = resolved(text, options).unwrap();
+    assert_eq!(settings.sink.url.to_string(), "local:option.db");
+    assert!(!settings.source.verify_hashes && !settings.delivery.gzip);
+    assert_eq!((settings.delivery.request_bytes, settings.delivery.linger), (7, Duration::from_millis(1)));
+    assert_eq!(settings.dead_letters.to_string(), "file:b");
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_said_with_its_place_and_a_suggestion() {
+    let mut report = String::new();
+    for text in [
+        "[delivery]\ngzip = true\nrequst_bytes = \"1MiB\"",
+        "[source]\nurl = \"x\"\n[sink]\n  regoin = \"eu-west-1\"",
+        "[sink]\nregion = \"eu-west-1\"",
+        "gzip = true",
+        "[source]\nname = \"ledger\"",
+        "[snk]\nurl = \"local:x.db\"",
+        "[checkpoints]\nurl = \"sink\"",
+        "[[table]]\nname = \"A\"\n[[table]]\nname = \"B\"\nfeilds = [\"x\"]",
+        "[[table]]\nindex = \"a\"",
+        "[delivery]\nrequest_bytes = 5",
+        "[delivery]\nrequest_bytes = \"5 parsecs\"",
+        "[delivery]\nlinger = \"5\"",
+        "[delivery]\nrequests_in_flight = \"four\"",
+        "[delivery]\nrequests_in_flight = -1",
+        "[source]\nformat = \"qlbd\"",
+        "[source]\nverify_hashes = \"yes\"",
+        "[sink]\npassword = 12345",
+        "[sink]\npassword = \"${NOT_SET}\"",
+        "[sink]\nurl = \"local:${unfinished\"",
+        "[sink]\nurl = \"local:${WRONG NAME}\"",
+        "[sink]\nurl = local:x.db",
+        "[sink\n",
+        "name = \"a\"\nname = \"b\"",
+        "# Ünïcödé\n[sink]\nürl = \"x\"",
+    ] {
+        report.push_str(&format!("{}\n", text.lines().map(|line| format!("    {line}\n")).collect::<String>().trim_end()));
+        report.push_str(&format!("{}\n\n", read(text).unwrap_err()));
+    }
+    assert_golden("messages/config_file.txt", &report);
+}
+
+#[test]
+fn values_that_make_no_sense_together_are_refused() {
+    let mut report = String::new();
+    for text in [
+        "[delivery]\nrequest_bytes = \"10MiB\"",
+        "[delivery]\nrequest_bytes = \"0B\"",
+        "[delivery]\nrequests_in_flight = 0",
+        "[delivery]\nrequest_timeout = \"0s\"",
+        "[sink]\nurl = \"localhost:9200\"",
+        "[sink]\nurl = \"http://h:9200\"\nauth = \"basic\"",
+        "[sink]\nurl = \"http://h:9200\"\nusername = \"revsync\"",
+        "[source]\nurl = \"kinesis://ledger\"",
+        "[dead_letters]\nurl = \"letters.jsonl\"",
+        "[[table]]\nname = \"A\"\n[[table]]\nname = \"A\"",
+        "[[table]]\nname = \"\"",
+        "[[table]]\nname = \"A\"\nfields = [\"a..b\"]",
+    ] {
+        report.push_str(&format!("{}\n", text.lines().map(|line| format!("    {line}\n")).collect::<String>().trim_end()));
+        report.push_str(&format!("{}\n\n", resolved(text, Overrides::default()).unwrap_err()));
+    }
+    assert_golden("messages/config_values.txt", &report);
+}
+
+#[test]
+fn the_environment_is_put_in_where_it_is_asked_for_and_nowhere_else() {
+    let text = "name = \"${A}-${B}-$${A}-$A-${EMPTY}\"\n[[table]]\nname = \"T\"\nfields = [\"${A}\"]";
+    let file = config::parse(text, "f", &variables(&[("A", "x\"\\n${B}"), ("B", "y"), ("EMPTY", "")])).unwrap();
+    assert_eq!(file.name.as_deref(), Some("x\"\\n${B}-y-${A}-$A-"));
+    assert_eq!(file.table[0].fields.as_deref(), Some(["x\"\\n${B}".to_owned()].as_slice()));
+}
+
+#[test]
+fn a_password_comes_from_the_environment_then_from_its_file_then_from_the_address() {
+    let given = |text: &str, options: Overrides, set: &[(&str, &str)]| {
+        let sink = Settings::resolve(read(text).unwrap(), options, &variables(set)).unwrap().sink;
+        let file = sink.password_file.map(|path| format!("in {}", path.display()));
+        sink.password.map(|password| password.reveal().to_owned()).or(file)
+    };
+    let with_url = || Overrides { sink: Some("http://ann:from-url@h:9200".into()), ..Overrides::default() };
+    let with_file = || Overrides { password_file: Some("option".into()), ..with_url() };
+    assert_eq!(given("", with_url(), &[]).as_deref(), Some("from-url"));
+    assert_eq!(given("[sink]\npassword_file = \"file\"", with_url(), &[]).as_deref(), Some("in file"));
+    assert_eq!(given("[sink]\npassword = \"written\"\npassword_file = \"file\"", with_url(), &[]).as_deref(), Some("written"));
+    assert_eq!(given("[sink]\npassword = \"written\"\npassword_file = \"file\"", with_file(), &[]).as_deref(), Some("in option"));
+    assert_eq!(given("", with_file(), &[("REVSYNC_PASSWORD", "from variable")]).as_deref(), Some("from variable"));
+    assert_eq!(given("[sink]\nauth = \"none\"", with_url(), &[]), None);
+    assert_eq!(given("", Overrides { sink: Some("local:x.db".into()), ..with_file() }, &[]), None);
+}
+
+#[test]
+fn nothing_that_is_printed_for_a_developer_holds_a_password() {
+    let text = "[sink]\nurl = \"https://h\"\nusername = \"ann\"\npassword = \"hunter2\"";
+    assert!(!format!("{:?}", read(text).unwrap()).contains("hunter2"));
+    assert!(!format!("{:?}", resolved(text, Overrides::default()).unwrap()).contains("hunter2"));
+    let in_url = "[sink]\nurl = \"https://ann:hunter2@h\"";
+    assert!(!format!("{:?}", resolved(in_url, Overrides::default()).unwrap()).contains("hunter2"));
+}
