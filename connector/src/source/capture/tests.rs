@@ -379,6 +379,43 @@ fn a_cut_off_event_among_lines_of_events_costs_only_its_rest() {
 }
 
 #[test]
+fn a_list_of_records_is_read_whatever_its_length() {
+    let data = base64::Engine::encode(&json::BASE64, vec![b'x'; 1 << 20]);
+    let records: Vec<String> = (0..20).map(|i| format!("{{\"SequenceNumber\":\"{i}\",\"Data\":\"{data}\"}}")).collect();
+    let (_directory, path) = file(format!("{{\"Records\":[{}],\"MillisBehindLatest\":0}}\n", records.join(",\n")).as_bytes());
+    let mut capture = Capture::open(path.to_str().unwrap()).unwrap();
+    let mut count = 0;
+    while let Some(page) = capture.read(1).unwrap() {
+        count += page.records.len();
+        assert!(capture.current.as_ref().is_none_or(|input| input.window.bytes().len() <= 4 << 20), "the whole list was buffered");
+    }
+    assert_eq!(count, 20);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe_is_read_to_its_end_and_its_length_is_not_known() {
+    use std::os::fd::AsRawFd;
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let source = format!("/proc/self/fd/{}", reader.as_raw_fd());
+    let writing = std::thread::spawn(move || {
+        for i in 0..50_000 {
+            writeln!(writer, "{{recordType:{i}}}").unwrap();
+        }
+    });
+    let mut capture = Capture::open(&source).unwrap();
+    // Only the other end may hold the pipe open now.
+    drop(reader);
+    assert_eq!(capture.total(), None);
+    let mut count = 0;
+    while let Some(page) = capture.read(1 << 16).unwrap() {
+        count += page.records.len();
+    }
+    writing.join().unwrap();
+    assert_eq!(count, 50_000);
+}
+
+#[test]
 fn json_lines_that_are_records_themselves_are_handed_on_as_text() {
     let text = "{\"recordType\":\"CONTROL\"}\n{\"recordType\n\n{\"recordType\":\"CONTROL\",\"a\":1}\r\n";
     let (_directory, path) = file(text.as_bytes());
