@@ -59,7 +59,9 @@ fn every_case_of(name: &str, at_least: usize) {
             let shown = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
             wrong.push(format!("{file}: {} lines of {}, first {shown:?}", found.lines().count(), expected.lines().count()));
         }
-        assert_eq!(notes.hashes_mismatched, 0, "{file}");
+        if notes.hashes_mismatched > 0 {
+            wrong.push(format!("{file}: {} hashes do not match", notes.hashes_mismatched));
+        }
         cases += 1;
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
