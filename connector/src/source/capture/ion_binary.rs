@@ -135,8 +135,11 @@ impl IonBinary {
             let left = window.bytes().len() - lead;
             return Next::Damage(format!("expected a value of {total} bytes, found the end of the file after {left}"));
         }
-        let value = &window.bytes()[lead..lead + total];
-        let mut markers = MARKER.find_iter(value).peekable();
+        // A length may also have swallowed only the beginning of the next marker.
+        window.need(lead + total + VERSION_MARKER.len() - 1);
+        let near = &window.bytes()[lead..];
+        let near = &near[..near.len().min(total + VERSION_MARKER.len() - 1)];
+        let (value, mut markers) = (&near[..total], MARKER.find_iter(near).peekable());
         if markers.peek().is_some() && (head.is_padding() || !scalars_hold(value, markers)) {
             return Next::Damage(format!("expected a value of {total} bytes, found another record inside it"));
         }

@@ -33,7 +33,24 @@ const STRUCTURAL: [bool; 256] = {
 pub(super) struct IonText {
     /// The symbol tables in force, as text; mostly empty.
     tables: Vec<u8>,
+    /// Values so far that did not end. Each may cost a scan of 16 MiB, so there are not many of them before lines are believed more than brackets.
+    unclosed: u32,
 }
+
+/// What the scan of a value has to know of the place it is in.
+#[derive(Debug, Clone, Copy)]
+struct Context {
+    /// Nothing comes behind the bytes.
+    ended: bool,
+    /// Every line that begins with a struct is a new value, whatever is still open.
+    by_lines: bool,
+}
+
+/// Unclosed values after which lines are believed more than brackets.
+const BELIEVE_LINES: u32 = 16;
+
+/// Unclosed values after which a file is given up.
+const GIVE_UP: u32 = 1000;
 
 impl IonText {
     /// The next record; `None` at the end.
@@ -45,19 +62,22 @@ impl IonText {
             if !window.need(1) {
                 return Ok(None);
             }
-            let mut ended = false;
+            let mut context = Context { ended: false, by_lines: self.unclosed >= BELIEVE_LINES };
             let end = loop {
-                match value(window.bytes(), ended) {
+                match value(window.bytes(), context) {
                     Ok(end) if end <= VALUE_LIMIT => break end,
-                    Err(Short) if window.more() => {}
-                    Err(Short) if window.at_end(window.bytes().len()) => {
-                        if ended {
-                            return set_aside(window, 0, "the end of the file inside it").map(Some);
-                        }
-                        ended = true;
-                    }
-                    Ok(_) | Err(Short) => return set_aside(window, 0, "one above 16 MiB").map(Some),
                     Err(Bad(at, found)) => return set_aside(window, at, found).map(Some),
+                    Err(Short) if window.more() => {}
+                    Err(Short) if !context.ended && window.at_end(window.bytes().len()) => context.ended = true,
+                    Ok(_) | Err(Short) => {
+                        self.unclosed += 1;
+                        if self.unclosed > GIVE_UP {
+                            let what = format!("expected Ion values, found more than {GIVE_UP} that do not end");
+                            return Err(Broken { offset: window.offset(), what });
+                        }
+                        let found = if context.ended { "the end of the file inside it" } else { "one above 16 MiB" };
+                        return set_aside(window, 0, found).map(Some);
+                    }
                 }
             };
             let offset = window.offset();
@@ -132,15 +152,16 @@ fn gap(bytes: &[u8], mut at: usize) -> Scan {
     }
 }
 
-/// A top-level value with its annotations; the bytes begin with it. `ended`: nothing comes behind the bytes.
-fn value(bytes: &[u8], ended: bool) -> Scan {
+/// A top-level value with its annotations; the bytes begin with it.
+fn value(bytes: &[u8], context: Context) -> Scan {
+    let ended = context.ended;
     let mut at = 0;
     loop {
         let end = match bytes.get(at..).unwrap_or_default() {
             [] => return Err(Short),
             [b'{', b'{', ..] => return lob(bytes, at + 2),
             [b'{'] => return Err(Short),
-            [b'{' | b'[' | b'(', ..] => return container(bytes, at),
+            [b'{' | b'[' | b'(', ..] => return container(bytes, at, context.by_lines),
             [b'"', ..] => return quoted(bytes, at + 1, b'"'),
             [b'\'', b'\'', b'\'', ..] => return long_strings(bytes, at, ended),
             [b'\''] | [b'\'', b'\''] => return Err(Short),
@@ -214,7 +235,7 @@ fn lob(bytes: &[u8], mut at: usize) -> Scan {
 }
 
 /// A struct, list, s-expression, blob or clob from its opening bracket on. Walks without recursion.
-fn container(bytes: &[u8], mut at: usize) -> Scan {
+fn container(bytes: &[u8], mut at: usize, by_lines: bool) -> Scan {
     let mut open: Vec<u8> = Vec::new();
     loop {
         let Some(step) = bytes.get(at..).and_then(|rest| rest.iter().position(|&b| STRUCTURAL[b as usize])) else { return Err(Short) };
@@ -222,6 +243,9 @@ fn container(bytes: &[u8], mut at: usize) -> Scan {
         match &bytes[at..] {
             [b'{', b'{', ..] => at = lob(bytes, at + 2)?,
             [b'{'] | [b'/'] | [b'\''] | [b'\'', b'\''] => return Err(Short),
+            [b'{', ..] if !open.is_empty() && bytes[at - 1] == b'\n' && (by_lines || begins_record(&bytes[at..])) => {
+                return Err(Bad(at, "the next value inside it"));
+            }
             [b'{', ..] => (_, at) = (open.push(b'}'), at + 1),
             [b'[', ..] => (_, at) = (open.push(b']'), at + 1),
             [b'(', ..] => (_, at) = (open.push(b')'), at + 1),
@@ -242,6 +266,12 @@ fn container(bytes: &[u8], mut at: usize) -> Scan {
             return Ok(at);
         }
     }
+}
+
+/// Whether a struct begins as a QLDB stream record is always written.
+fn begins_record(bytes: &[u8]) -> bool {
+    let name = bytes[1..].strip_prefix(b"\"").unwrap_or(&bytes[1..]);
+    name.starts_with(b"qldbStreamArn") || name.starts_with(b"recordType")
 }
 
 /// The version of a marker such as `$ion_1_1`; other symbols that begin like one are values.
@@ -276,7 +306,7 @@ fn appends(fields: &[u8]) -> bool {
             return false;
         }
         let Ok(begin) = gap(fields, colon + 1) else { return false };
-        let Ok(length) = value(&fields[begin..], true) else { return false };
+        let Ok(length) = value(&fields[begin..], Context { ended: true, by_lines: false }) else { return false };
         let unquoted = |text: &[u8]| text.iter().copied().filter(|b| !b"'\"".contains(b)).collect::<Vec<u8>>();
         if unquoted(&fields[name..end]) == b"imports" {
             return matches!(&unquoted(&fields[begin..begin + length])[..], b"$ion_symbol_table" | b"$3");
@@ -367,7 +397,7 @@ mod tests {
         ] {
             assert_eq!(good(value), [value]);
             assert_eq!(good(&format!("$ion_1_0\n{value}\n{{z:1}}\n")), [value, "{z:1}"]);
-            assert_eq!(good(&format!("/* before */ {value} /* between */ {value} // after")), [value, value]);
+            assert_eq!(good(&format!("/* before */ {value} /* between */ 1 {value} // after")), [value, "1", value]);
         }
     }
 
@@ -421,6 +451,23 @@ mod tests {
         let (out, broken) = frame(&format!("{{a:\"{}\"}}\n{{b:2}}", "x".repeat(VALUE_LIMIT)));
         assert!(broken.is_none());
         assert_eq!(out.iter().map(|(_, damaged)| *damaged).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn a_stream_record_that_is_not_closed_ends_before_the_next() {
+        let text = "{recordType:1,a:[\n{qldbStreamArn:1}\n{\"recordType\":2}\n";
+        let (out, broken) = frame(text);
+        assert!(broken.is_none());
+        assert_eq!(out.iter().map(|(_, damaged)| *damaged).collect::<Vec<_>>(), [true, false, false]);
+    }
+
+    #[test]
+    fn many_unclosed_values_are_not_scanned_to_the_end_again_and_again() {
+        let (out, broken) = frame(&"{ //\n".repeat(200_000));
+        assert!(out.len() > 190_000 && out.iter().all(|(_, damaged)| *damaged));
+        assert!(broken.is_some());
+        let (_, broken) = frame(&"{a:/*\n".repeat(20_000));
+        assert!(broken.unwrap().what.contains("more than 1000"));
     }
 
     proptest::proptest! {
