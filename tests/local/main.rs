@@ -1,1 +1,8 @@
-//! Tests.
+//! The sinks that need no server: the local index and the bulk-lines file.
+
+#[path = "../support/conformance.rs"]
+mod conformance;
+
+mod bulk_file;
+mod local_index;
+mod local_search;

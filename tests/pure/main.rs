@@ -3,3 +3,4 @@
 
 mod config;
 mod golden;
+mod messages;

@@ -1,1 +1,146 @@
-//! To come.
+//! The command line: what can be asked for, and one file per command that does it.
+//!
+//! Builds the parts and hands them over; holds no decision about records, revisions or operations. Exit codes are said in one place, `error::Exit`.
+
+mod check;
+mod completions;
+mod config;
+mod dead_letters;
+mod explain;
+mod mapping;
+mod options;
+mod progress;
+mod report;
+mod search;
+mod setup;
+mod sync;
+mod table;
+mod terminal;
+
+pub use options::Global;
+pub use progress::Progress;
+pub use report::{Run, exit as exit_of, human as human_report};
+pub use terminal::{Paint, Terminal};
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Environment, File, Overrides, Settings, parse};
+use crate::error::{Error, Exit};
+use options::{Overriding, gather};
+
+const AFTER_HELP: &str = "\
+First steps:
+  revsync sync capture/ledger.ion              read a captured stream into revsync.db, a local index
+  revsync search 'Seattle'                     find documents in it
+  revsync sync capture/ --to http://localhost:9200
+                                               the same into OpenSearch; run it as often as you like
+
+Every option can also come from the environment: REVSYNC_ and its name (REVSYNC_TO, REVSYNC_AUTH).
+An option comes before its variable, and both come before the file of --config. The password of
+the sink comes only from REVSYNC_PASSWORD or a file.
+
+Exit codes:
+  0  done
+  1  done, but something needs attention: dead letters were written, nothing was found
+  2  failed; what was not settled is counted as pending, nothing is lost";
+
+/// Keeps a search index equal to a stream of document revisions.
+///
+/// Every revision becomes one index operation under the document's id and the revision's own version, so that the index itself refuses
+/// what is stale or came twice. Any run can be repeated, interrupted and mixed with others: the index always comes to the newest
+/// revision of each document.
+#[derive(Debug, Parser)]
+#[command(name = "revsync", version, after_help = AFTER_HELP, after_long_help = AFTER_HELP, max_term_width = 120)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Cli {
+    #[expect(missing_docs, reason = "clap would show it as help")]
+    #[command(flatten)]
+    pub global: Global,
+    #[expect(missing_docs, reason = "clap would show it as help")]
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+#[expect(missing_docs, reason = "each is documented by its arguments, which clap shows")]
+pub enum Command {
+    Sync(sync::Arguments),
+    Explain(explain::Arguments),
+    Search(search::Arguments),
+    Mapping(mapping::Arguments),
+    Setup(setup::Arguments),
+    Check(check::Arguments),
+    Config(config::Arguments),
+    DeadLetters(dead_letters::Arguments),
+    Completions(completions::Arguments),
+}
+
+/// What every command is handed.
+pub struct Context<'a> {
+    /// Where it speaks.
+    pub terminal: Terminal,
+    global: &'a Global,
+    environment: Environment<'a>,
+}
+
+impl Context<'_> {
+    /// The settings: the options of a command over the configuration file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or says something that cannot be.
+    fn settings(&self, options: &[&dyn Overriding]) -> Result<Settings, Error> {
+        self.resolve(gather(options))
+    }
+
+    fn resolve(&self, over: Overrides) -> Result<Settings, Error> {
+        Settings::resolve(self.file()?, over, self.environment)
+    }
+
+    fn file(&self) -> Result<File, Error> {
+        let Some(path) = &self.global.config else { return Ok(File::default()) };
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::usage(format!("configuration file {name}: {error}")).help("revsync config example prints a file to begin with")
+        })?;
+        parse(&text, &name, self.environment)
+    }
+}
+
+/// Does what the command line asks for. `environment` is the only way in which the environment is read, but for what the option parser did.
+pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
+    let context = Context { terminal: Terminal::of_process(&cli.global, environment), global: &cli.global, environment };
+    log(&cli.global, &context.terminal, environment);
+    let done = match &cli.command {
+        Command::Sync(arguments) => sync::run(arguments, &context).await,
+        Command::Explain(arguments) => explain::run(arguments, &context).await,
+        Command::Search(arguments) => search::run(arguments, &context).await,
+        Command::Mapping(arguments) => mapping::run(arguments, &context).await,
+        Command::Setup(arguments) => setup::run(arguments, &context).await,
+        Command::Check(arguments) => check::run(arguments, &context).await,
+        Command::Config(arguments) => config::run(arguments, &context),
+        Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
+        Command::Completions(arguments) => completions::run(arguments, &context),
+    };
+    done.unwrap_or_else(|error| {
+        context.terminal.fail(&error);
+        Exit::Failed
+    })
+}
+
+/// Diagnostics on standard error, above a progress bar. RUST_LOG says more exactly what -v says roughly.
+fn log(global: &Global, terminal: &Terminal, environment: Environment<'_>) {
+    let level = match (global.quiet, global.verbose) {
+        (true, _) => "error",
+        (false, 0) => "warn",
+        (false, 1) => "warn,revsync=info",
+        (false, 2) => "info,revsync=debug",
+        (false, _) => "debug,revsync=trace",
+    };
+    let filter = environment("RUST_LOG").and_then(|wanted| EnvFilter::try_new(wanted).ok()).unwrap_or_else(|| EnvFilter::new(level));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(terminal.paint_err.0).with_target(global.verbose > 1);
+    let lines = lines.with_writer(terminal.log_writer());
+    // A second command in one process, as in a test, speaks through the first one's writer.
+    let _ = if global.verbose > 0 { lines.try_init() } else { lines.without_time().try_init() };
+}

@@ -23,13 +23,13 @@ pub struct Global {
     #[arg(long, short, global = true, env = "REVSYNC_QUIET", hide_env_values = true, value_parser = BoolishValueParser::new())]
     pub quiet: bool,
     /// Say more on standard error; twice for everything
-    #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet", env = "REVSYNC_VERBOSE", hide_env_values = true)]
     pub verbose: u8,
 }
 
 /// Where records come from.
 #[derive(Debug, Clone, Args)]
-pub struct SourceOptions {
+pub(crate) struct SourceOptions {
     /// The captured stream: a file, a directory, or - for standard input
     #[arg(value_name = "SOURCE", env = "REVSYNC_SOURCE", hide_env_values = true)]
     pub source: Option<String>,
@@ -45,7 +45,7 @@ pub struct SourceOptions {
 /// Where operations go, and how to get in there.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sink")]
-pub struct SinkOptions {
+pub(crate) struct SinkOptions {
     /// The index: local:FILE, http(s)://HOST:PORT (OpenSearch), bulk:FILE or bulk:- [default: local:revsync.db]
     #[arg(long, value_name = "SINK", env = "REVSYNC_TO", hide_env_values = true)]
     pub to: Option<String>,
@@ -75,7 +75,7 @@ pub struct SinkOptions {
 /// How indices are created.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sink")]
-pub struct CreationOptions {
+pub(crate) struct CreationOptions {
     /// Create no indices; what belongs to a missing one waits until it exists
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new(),
         hide_possible_values = true, value_name = "BOOL", env = "REVSYNC_NO_CREATE_INDEX", hide_env_values = true)]
@@ -88,7 +88,7 @@ pub struct CreationOptions {
 /// How operations are sent.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Delivery")]
-pub struct DeliveryOptions {
+pub(crate) struct DeliveryOptions {
     /// The pipeline's name [default: the name of the source]
     #[arg(long, value_name = "NAME", env = "REVSYNC_NAME", hide_env_values = true)]
     pub name: Option<String>,
@@ -120,13 +120,13 @@ pub struct DeliveryOptions {
 }
 
 /// Options that say something about the configuration.
-pub trait Overriding {
+pub(crate) trait Overriding {
     /// Puts what was given over what is there.
     fn put(&self, over: &mut Overrides);
 }
 
 /// Gathers what several groups of options say.
-pub fn gather(groups: &[&dyn Overriding]) -> Overrides {
+pub(crate) fn gather(groups: &[&dyn Overriding]) -> Overrides {
     let mut over = Overrides::default();
     for group in groups {
         group.put(&mut over);

@@ -45,24 +45,12 @@ pub fn human(run: &Run<'_>, paint: Paint) -> String {
     let rows = rows(counts);
     if !rows.is_empty() {
         text.push('\n');
-    }
-    let digits = rows.iter().map(|row| HumanCount(row.count).to_string().len()).max().unwrap_or_default();
-    for row in &rows {
-        let count = HumanCount(row.count).to_string();
-        let name = match row.tone {
-            Tone::Plain => paint.bold(row.name).to_string(),
-            Tone::Attention => paint.warn(row.name).to_string(),
-        };
-        // The name is padded by hand: its colours have no width.
-        let pad = " ".repeat(22_usize.saturating_sub(row.name.len()));
-        let _ = writeln!(text, "  {name}{pad}{count:>digits$}  {}", paint.dim(row.meaning));
+        table(&mut text, &rows, paint);
     }
     let notes = notes(&counts.notes);
     if !notes.is_empty() {
         let _ = writeln!(text, "\n{}", paint.bold("worth knowing"));
-        for (count, what) in notes {
-            let _ = writeln!(text, "  {} {what}", HumanCount(count));
-        }
+        table(&mut text, &notes, paint);
     }
     let next = next_steps(run);
     if !next.is_empty() {
@@ -75,6 +63,21 @@ pub fn human(run: &Run<'_>, paint: Paint) -> String {
     text
 }
 
+fn table(text: &mut String, rows: &[Row], paint: Paint) {
+    const NAMES: usize = 22;
+    let digits = rows.iter().map(|row| HumanCount(row.count).to_string().len()).max().unwrap_or_default();
+    for row in rows {
+        let count = HumanCount(row.count).to_string();
+        let name = match row.tone {
+            Tone::Plain => paint.bold(row.name).to_string(),
+            Tone::Attention => paint.warn(row.name).to_string(),
+        };
+        // The name is padded by hand: its colours have no width.
+        let pad = " ".repeat(NAMES.saturating_sub(row.name.len()));
+        let _ = writeln!(text, "  {name}{pad}{count:>digits$}  {}", paint.dim(row.meaning));
+    }
+}
+
 fn headline(run: &Run<'_>, paint: Paint) -> String {
     let counts = run.counts;
     let said = match (run.complete && counts.pending == 0, counts.dead_letters) {
@@ -82,7 +85,8 @@ fn headline(run: &Run<'_>, paint: Paint) -> String {
         (true, 0) => paint.good("done"),
         (true, _) => paint.warn("done, with dead letters"),
     };
-    let amount = format!("{} units, {}", HumanCount(counts.received), HumanBytes(counts.bytes));
+    let units = if counts.received == 1 { "unit" } else { "units" };
+    let amount = format!("{} {units}, {}", HumanCount(counts.received), HumanBytes(counts.bytes));
     format!("{said}: {} -> {}  ({amount}, {})\n", clean(run.source), run.sink, duration(run.seconds))
 }
 
@@ -107,9 +111,15 @@ struct Row {
     tone: Tone,
 }
 
+fn plain(name: &'static str, count: u64, meaning: &'static str) -> Row {
+    Row { name, count, meaning, tone: Tone::Plain }
+}
+
+fn attention(name: &'static str, count: u64, meaning: &'static str) -> Row {
+    Row { name, count, meaning, tone: Tone::Attention }
+}
+
 fn rows(counts: &Counts) -> Vec<Row> {
-    let plain = |name, count, meaning| Row { name, count, meaning, tone: Tone::Plain };
-    let attention = |name, count, meaning| Row { name, count, meaning, tone: Tone::Attention };
     let mut rows = vec![
         plain("indexed", counts.indexed, "documents written"),
         plain("deleted", counts.deleted, "documents deleted"),
@@ -138,18 +148,18 @@ fn skipped(reason: Skip) -> (&'static str, &'static str) {
     }
 }
 
-fn notes(notes: &Notes) -> Vec<(u64, &'static str)> {
-    let mut said = vec![
-        (notes.hashes_verified, "revision hashes were computed again and are right"),
-        (notes.hashes_mismatched, "revision hashes do not match; these revisions are dead letters"),
-        (notes.hashes_unchecked, "revisions have no hash that could be checked (deletes, and revisions without one)"),
-        (notes.duplicate_fields, "field names came twice in one struct; the last one was kept"),
-        (notes.annotations, "annotations were dropped"),
-        (notes.non_finite, "NaN or infinite numbers, which JSON does not know, were replaced"),
-        (notes.lone_surrogates, "halves of characters (lone surrogates) were replaced by U+FFFD"),
+fn notes(notes: &Notes) -> Vec<Row> {
+    let mut rows = vec![
+        plain("hashes verified", notes.hashes_verified, "computed again, and right"),
+        attention("hashes mismatched", notes.hashes_mismatched, "content that was changed after its hash was made; dead letters"),
+        plain("hashes unchecked", notes.hashes_unchecked, "deletes, and revisions without a hash"),
+        plain("duplicate fields", notes.duplicate_fields, "names that came twice in one struct; the last one was kept"),
+        plain("annotations", notes.annotations, "dropped, JSON has none"),
+        plain("non-finite numbers", notes.non_finite, "NaN and infinities, replaced as the rules say"),
+        plain("lone surrogates", notes.lone_surrogates, "halves of characters, replaced by U+FFFD"),
     ];
-    said.retain(|(count, _)| *count > 0);
-    said
+    rows.retain(|row| row.count > 0);
+    rows
 }
 
 fn next_steps(run: &Run<'_>) -> Vec<(String, &'static str)> {

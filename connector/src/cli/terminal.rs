@@ -111,6 +111,12 @@ impl Terminal {
         });
     }
 
+    /// Where diagnostics go: standard error, above the progress bars.
+    pub fn log_writer(&self) -> impl Fn() -> LogWriter + Send + Sync + 'static {
+        let bars = self.bars.clone();
+        move || LogWriter(bars.clone())
+    }
+
     /// Says why a command failed.
     pub fn fail(&self, error: &Error) {
         let mut text = format!("{} {}\n", self.paint_err.bad("error:"), clean(&error.what));
@@ -121,8 +127,22 @@ impl Terminal {
     }
 }
 
+/// Writes whole lines to standard error while the progress bars step aside.
+#[derive(Debug)]
+pub struct LogWriter(MultiProgress);
+
+impl Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.suspend(|| io::stderr().lock().write_all(bytes)).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Text from outside without what a terminal would obey: control characters become U+FFFD, line breaks and tabs a space.
-pub fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let clean = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
         // The bidirectional controls reorder what is read, which hides as well as an escape sequence does.

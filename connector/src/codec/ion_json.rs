@@ -22,8 +22,8 @@ use std::collections::HashMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ion_rs::{Decimal, Decoder, Int, LazyStruct, LazyValue, Timestamp, TimestampPrecision, ValueRef};
 
+use super::ion_binary::{self, Magnitude, Symbols, Timestamp, Type, Value};
 use crate::metrics::Notes;
 use crate::record::Fault;
 
@@ -78,60 +78,40 @@ impl Default for Rules {
     }
 }
 
-/// Appends the struct's JSON form to `out`.
+/// Appends the value's JSON form to `out`.
 ///
 /// # Errors
-/// A fault when the value cannot be decoded or written; `out` then ends in a part of the document.
-pub fn write_document<D: Decoder>(fields: LazyStruct<'_, D>, rules: &Rules, out: &mut Vec<u8>, notes: &mut Notes) -> Result<(), Fault> {
+/// A fault when the value cannot be decoded or written; `out` then ends in a part of it.
+pub fn write_value<'a>(value: Value<'a>, symbols: &Symbols<'a>, rules: &Rules, out: &mut Vec<u8>, notes: &mut Notes) -> Result<(), Fault> {
     let limit = out.len().saturating_add(rules.limit);
-    Writer { rules, limit, out, notes, fields: Vec::new() }.structure(fields, 1)
+    let depth = 1;
+    Writer { symbols, rules, limit, out, notes, fields: Vec::new() }.value(value, depth)
 }
 
-/// Appends any value's JSON form to `out`.
-///
-/// # Errors
-/// As [`write_document`].
-pub fn write_value<D: Decoder>(value: LazyValue<'_, D>, rules: &Rules, out: &mut Vec<u8>, notes: &mut Notes) -> Result<(), Fault> {
-    let limit = out.len().saturating_add(rules.limit);
-    Writer { rules, limit, out, notes, fields: Vec::new() }.value(value, 0)
-}
-
-/// The fault of bytes that are not the Ion they should be. ion-rs's own text is left out: it can quote the input.
-pub(crate) fn undecodable(what: &str, error: &ion_rs::IonError) -> Fault {
-    let cause = match error {
-        ion_rs::IonError::Incomplete(_) => "it ends too early",
-        ion_rs::IonError::Encoding(_) | ion_rs::IonError::IllegalOperation(_) => "it cannot be read",
-        _ => "it is not valid Ion",
-    };
-    Fault::new("undecodable", format!("expected {what}: {cause}"))
-}
-
-struct Writer<'w, 'top> {
+struct Writer<'w, 'a> {
+    symbols: &'w Symbols<'a>,
     rules: &'w Rules,
     limit: usize,
     out: &'w mut Vec<u8>,
     notes: &'w mut Notes,
     /// The fields written so far of every open struct, the innermost last: name, and where the field begins in `out`.
-    fields: Vec<(&'top str, usize)>,
+    fields: Vec<(&'a str, usize)>,
 }
 
 /// Fields of one struct up to which names are compared one by one.
 const FEW_FIELDS: usize = 48;
 
-impl<'top> Writer<'_, 'top> {
-    fn structure<D: Decoder>(&mut self, fields: LazyStruct<'top, D>, depth: usize) -> Result<(), Fault> {
+impl<'a> Writer<'_, 'a> {
+    fn structure(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
         self.check(depth)?;
         let first = self.fields.len();
         let mut seen = 0u64;
-        let mut many: HashMap<&'top str, usize> = HashMap::new();
+        let mut many: HashMap<&'a str, usize> = HashMap::new();
         let mut replaced: Vec<usize> = Vec::new();
         self.out.push(b'{');
-        for field in &fields {
-            let field = field.map_err(|e| undecodable("a field of a struct", &e))?;
-            let name = field.name().map_err(|e| undecodable("a field name", &e))?;
-            let Some(name) = name.text() else {
-                return Err(Fault::new("undecodable", "expected a field name, found a symbol whose text is not in the symbol table"));
-            };
+        for field in ion_binary::fields(value) {
+            let (name, value) = field?;
+            let name = ion_binary::field_name(name, self.symbols)?;
             let bit = 1u64 << (name.bytes().fold(name.len() as u64, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b))) & 63);
             let mine = self.fields.len() - first;
             if mine == FEW_FIELDS {
@@ -155,7 +135,7 @@ impl<'top> Writer<'_, 'top> {
             }
             write_string(name, self.out);
             self.out.push(b':');
-            self.value(field.value(), depth)?;
+            self.value(value, depth + 1)?;
         }
         if !replaced.is_empty() {
             self.drop_replaced(first, &mut replaced);
@@ -185,59 +165,49 @@ impl<'top> Writer<'_, 'top> {
         }
     }
 
-    fn value<D: Decoder>(&mut self, value: LazyValue<'top, D>, depth: usize) -> Result<(), Fault> {
+    fn value(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
         if self.out.len() > self.limit {
             return Err(Fault::new(
                 "document_too_large",
                 format!("expected a document of at most {} bytes as JSON, found a larger one", self.rules.limit),
             ));
         }
-        if value.has_annotations() {
+        if value.annotated {
             self.notes.annotations += 1;
         }
-        match value.read().map_err(|e| undecodable("an Ion value", &e))? {
-            ValueRef::Null(_) => self.out.extend_from_slice(b"null"),
-            ValueRef::Bool(true) => self.out.extend_from_slice(b"true"),
-            ValueRef::Bool(false) => self.out.extend_from_slice(b"false"),
-            ValueRef::Int(int) => write_int(&int, self.out)?,
-            ValueRef::Float(float) => self.float(float)?,
-            ValueRef::Decimal(decimal) => self.decimal(&decimal)?,
-            ValueRef::Timestamp(timestamp) => {
+        if value.null {
+            self.out.extend_from_slice(b"null");
+            return Ok(());
+        }
+        match value.ion_type {
+            Type::Null => self.out.extend_from_slice(b"null"),
+            Type::Bool => self.out.extend_from_slice(if value.body == [1] { b"true" } else { b"false" }),
+            Type::PositiveInt => write_int(value.body, false, self.out)?,
+            Type::NegativeInt => write_int(value.body, true, self.out)?,
+            Type::Float => self.float(ion_binary::float(value.body)?)?,
+            Type::Decimal => self.decimal(value.body)?,
+            Type::Timestamp => {
                 self.out.push(b'"');
-                write_timestamp(&timestamp, self.out);
+                write_timestamp(&ion_binary::timestamp(value.body)?, self.out)?;
                 self.out.push(b'"');
             }
-            ValueRef::String(text) => write_string(text.text(), self.out),
-            ValueRef::Symbol(symbol) => match symbol.text() {
-                Some(text) => write_string(text, self.out),
-                None => {
-                    return Err(Fault::new(
-                        "undecodable",
-                        "expected a symbol with a text, found one whose text is not in the symbol table",
-                    ));
-                }
-            },
-            ValueRef::Blob(bytes) => write_base64(bytes.data(), self.out),
-            ValueRef::Clob(bytes) => write_clob(bytes.data(), self.out),
-            ValueRef::List(list) => self.sequence(list.iter(), depth + 1)?,
-            ValueRef::SExp(sexp) => self.sequence(sexp.iter(), depth + 1)?,
-            ValueRef::Struct(fields) => self.structure(fields, depth + 1)?,
+            Type::Symbol | Type::String => write_string(ion_binary::text(value, self.symbols)?.unwrap_or_default(), self.out),
+            Type::Blob => write_base64(value.body, self.out),
+            Type::Clob => write_clob(value.body, self.out),
+            Type::List | Type::SExp => self.sequence(value, depth)?,
+            Type::Struct => self.structure(value, depth)?,
         }
         Ok(())
     }
 
-    fn sequence<D: Decoder>(
-        &mut self,
-        items: impl Iterator<Item = ion_rs::IonResult<LazyValue<'top, D>>>,
-        depth: usize,
-    ) -> Result<(), Fault> {
+    fn sequence(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
         self.check(depth)?;
         self.out.push(b'[');
-        for (i, item) in items.enumerate() {
+        for (i, item) in ion_binary::items(value).enumerate() {
             if i > 0 {
                 self.out.push(b',');
             }
-            self.value(item.map_err(|e| undecodable("an item of a list", &e))?, depth)?;
+            self.value(item?, depth + 1)?;
         }
         self.out.push(b']');
         Ok(())
@@ -270,12 +240,13 @@ impl<'top> Writer<'_, 'top> {
         Ok(())
     }
 
-    fn decimal(&mut self, decimal: &Decimal) -> Result<(), Fault> {
+    fn decimal(&mut self, body: &[u8]) -> Result<(), Fault> {
         let quoted = self.rules.decimals == Decimals::String;
         if quoted {
             self.out.push(b'"');
         }
-        write_decimal(decimal, self.out)?;
+        let (coefficient, exponent) = ion_binary::decimal(body)?;
+        write_decimal(&coefficient, exponent, self.out)?;
         if quoted {
             self.out.push(b'"');
         }
@@ -283,117 +254,113 @@ impl<'top> Writer<'_, 'top> {
     }
 }
 
-fn write_int(int: &Int, out: &mut Vec<u8>) -> Result<(), Fault> {
-    if let Some(small) = int.as_i64() {
-        out.extend_from_slice(itoa::Buffer::new().format(small).as_bytes());
-    } else if let Some(large) = int.as_i128() {
-        out.extend_from_slice(itoa::Buffer::new().format(large).as_bytes());
-    } else {
-        check_number(int.to_le_signed_bytes().len())?;
-        out.extend_from_slice(int.to_string().as_bytes());
+fn write_int(body: &[u8], negative: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if negative {
+        if body.iter().all(|byte| *byte == 0) {
+            return Err(Fault::new("undecodable", "expected Ion binary, found a negative zero where only a decimal can have one"));
+        }
+        out.push(b'-');
     }
-    Ok(())
+    with_digits(0, body, |digits| out.extend_from_slice(digits))
 }
 
-fn check_number(bytes: usize) -> Result<(), Fault> {
-    if bytes <= MAX_NUMBER_BYTES {
-        return Ok(());
+/// Hands on the decimal digits of a big-endian magnitude.
+fn with_digits(first: u8, rest: &[u8], write: impl FnOnce(&[u8])) -> Result<(), Fault> {
+    let bytes = 1 + rest.len();
+    if bytes <= 8 {
+        let number = rest.iter().fold(u64::from(first), |number, byte| number << 8 | u64::from(*byte));
+        write(itoa::Buffer::new().format(number).as_bytes());
+    } else if bytes <= 16 {
+        let number = rest.iter().fold(u128::from(first), |number, byte| number << 8 | u128::from(*byte));
+        write(itoa::Buffer::new().format(number).as_bytes());
+    } else if bytes <= MAX_NUMBER_BYTES {
+        let little_endian: Vec<u8> = rest.iter().rev().copied().chain([first]).collect();
+        write(ion_rs::UInt::from_le_bytes(&little_endian).to_string().as_bytes());
+    } else {
+        let reason = format!("expected a number of at most {MAX_NUMBER_BYTES} bytes, found one of {bytes}");
+        return Err(Fault::new("number_too_long", reason));
     }
-    Err(Fault::new("number_too_long", format!("expected a number of at most {MAX_NUMBER_BYTES} bytes, found one of {bytes}")))
+    Ok(())
 }
 
 /// Writes a decimal from its coefficient and exponent, with a point or an exponent, as JSON wants it.
-fn write_decimal(decimal: &Decimal, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let coefficient = decimal.coefficient();
-    if coefficient.is_negative() {
+fn write_decimal(coefficient: &Magnitude<'_>, exponent: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if coefficient.negative {
         out.push(b'-');
     }
-    let magnitude = coefficient.magnitude();
-    let mut small = itoa::Buffer::new();
-    let large;
-    let digits = match magnitude.as_u128() {
-        Some(magnitude) => small.format(magnitude).as_bytes(),
-        None => {
-            check_number(magnitude.to_le_bytes().len())?;
-            large = magnitude.to_string();
-            large.as_bytes()
+    with_digits(coefficient.first, coefficient.rest, |digits| {
+        let length = digits.len() as i64;
+        if exponent == 0 {
+            out.extend_from_slice(digits);
+            out.extend_from_slice(b".0");
+        } else if exponent < 0 && exponent > -length {
+            let (whole, fraction) = digits.split_at((length + exponent) as usize);
+            out.extend_from_slice(whole);
+            out.push(b'.');
+            out.extend_from_slice(fraction);
+        } else if (-PLAIN_DIGITS..0).contains(&exponent) {
+            out.extend_from_slice(b"0.");
+            out.resize(out.len() + (-exponent - length) as usize, b'0');
+            out.extend_from_slice(digits);
+        } else {
+            out.extend_from_slice(digits);
+            out.push(b'e');
+            out.extend_from_slice(itoa::Buffer::new().format(exponent).as_bytes());
         }
-    };
-    let exponent = decimal.exponent();
-    let length = digits.len() as i64;
-    if exponent == 0 {
-        out.extend_from_slice(digits);
-        out.extend_from_slice(b".0");
-    } else if exponent < 0 && exponent > -length {
-        let (whole, fraction) = digits.split_at((length + exponent) as usize);
-        out.extend_from_slice(whole);
-        out.push(b'.');
-        out.extend_from_slice(fraction);
-    } else if exponent < 0 && exponent >= -PLAIN_DIGITS {
-        out.extend_from_slice(b"0.");
-        out.resize(out.len() + (-exponent - length) as usize, b'0');
-        out.extend_from_slice(digits);
-    } else {
-        out.extend_from_slice(digits);
-        out.push(b'e');
-        out.extend_from_slice(itoa::Buffer::new().format(exponent).as_bytes());
-    }
-    Ok(())
+    })
 }
 
 /// Writes a timestamp as its Ion text, without the `T` that ends a year, a month or a day.
-pub(crate) fn write_timestamp(timestamp: &Timestamp, out: &mut Vec<u8>) {
-    let precision = timestamp.precision();
-    let pair = |out: &mut Vec<u8>, n: u32| out.extend_from_slice(&[b'0' + (n / 10 % 10) as u8, b'0' + (n % 10) as u8]);
-    pair(out, timestamp.year() / 100);
-    pair(out, timestamp.year());
-    if precision == TimestampPrecision::Year {
-        return;
+fn write_timestamp(timestamp: &Timestamp<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    write_pair(timestamp.year / 100, out);
+    write_pair(timestamp.year % 100, out);
+    for part in [timestamp.month, timestamp.day].into_iter().flatten() {
+        out.push(b'-');
+        write_pair(part.into(), out);
     }
-    out.push(b'-');
-    pair(out, timestamp.month());
-    if precision == TimestampPrecision::Month {
-        return;
-    }
-    out.push(b'-');
-    pair(out, timestamp.day());
-    if precision == TimestampPrecision::Day {
-        return;
-    }
+    let Some((hour, minute)) = timestamp.time else { return Ok(()) };
     out.push(b'T');
-    pair(out, timestamp.hour());
+    write_pair(hour.into(), out);
     out.push(b':');
-    pair(out, timestamp.minute());
-    if precision == TimestampPrecision::Second {
+    write_pair(minute.into(), out);
+    if let Some(second) = timestamp.second {
         out.push(b':');
-        pair(out, timestamp.second());
-        write_fraction(timestamp, out);
+        write_pair(second.into(), out);
     }
-    match timestamp.offset() {
+    if let Some((digits, coefficient)) = &timestamp.fraction {
+        write_fraction(*digits as usize, coefficient, out)?;
+    }
+    match timestamp.offset {
         None => out.extend_from_slice(b"-00:00"),
         Some(0) => out.push(b'Z'),
         Some(minutes) => {
             out.push(if minutes < 0 { b'-' } else { b'+' });
-            pair(out, minutes.unsigned_abs() / 60);
+            write_pair(minutes.unsigned_abs() / 60, out);
             out.push(b':');
-            pair(out, minutes.unsigned_abs() % 60);
+            write_pair(minutes.unsigned_abs() % 60, out);
         }
     }
+    Ok(())
 }
 
-fn write_fraction(timestamp: &Timestamp, out: &mut Vec<u8>) {
-    let Some(scale) = timestamp.fractional_seconds_scale() else { return };
-    out.push(b'.');
-    if scale <= 9 {
-        let nanoseconds = timestamp.nanoseconds() + 1_000_000_000;
-        let digits = itoa::Buffer::new().format(nanoseconds).as_bytes()[1..].to_owned();
-        out.extend_from_slice(&digits[..scale as usize]);
-        return;
+fn write_pair(number: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
+}
+
+fn write_fraction(places: usize, coefficient: &Magnitude<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let mut fits = true;
+    with_digits(coefficient.first, coefficient.rest, |digits| {
+        fits = digits.len() <= places;
+        if fits {
+            out.push(b'.');
+            out.resize(out.len() + places - digits.len(), b'0');
+            out.extend_from_slice(digits);
+        }
+    })?;
+    if fits {
+        return Ok(());
     }
-    // Beyond nanoseconds ion-rs gives the digits only in its text form.
-    let text = timestamp.to_string();
-    let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
-    out.extend(fraction.bytes().take_while(u8::is_ascii_digit));
+    Err(Fault::new("undecodable", "expected Ion binary, found a timestamp with a fraction of a second or more"))
 }
 
 fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {

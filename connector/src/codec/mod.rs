@@ -2,6 +2,7 @@
 //!
 //! Never panics on any input, never allocates more than a small multiple of what it was given, never reads anything but its arguments.
 
+pub mod ion_binary;
 pub mod ion_json;
 pub mod kpl;
 pub mod qldb;

@@ -4,42 +4,54 @@
 //! are not known are ignored. Never decides by "empty": only by what is there and what is not.
 
 use bytes::Bytes;
-use ion_rs::ion_hash;
-use ion_rs::v1_0::{Binary, Text};
-use ion_rs::{Decoder as Encoding, Element, IonResult, LazyStruct, LazyValue, Reader, ValueRef};
+use ion_rs::v1_0::Binary;
+use ion_rs::{Element, ElementReader as _, Reader as TextReader};
 use sha2::{Digest, Sha256};
 
-use super::ion_json::{self, undecodable, write_document};
+use super::ion_binary::{self, Reader, Symbols, Type, VERSION_MARKER, Value};
+use super::ion_json::{self, write_value};
 use super::{Content, Decoder, Table};
 use crate::metrics::{Notes, Skip};
 use crate::record::Fault;
 use crate::revision::{Change, Document, MAX_VERSION, Revision, VersionType};
-
-/// The version marker that begins Ion binary (Ion 1.0 binary encoding, "Value Streams").
-const BINARY_MARKER: [u8; 4] = [0xE0, 0x01, 0x00, 0xEA];
 
 /// Decodes a user record; `emit` gets each unit's index and content, at least one.
 pub(super) fn decode(decoder: &mut Decoder, payload: &Bytes, notes: &mut Notes, emit: &mut dyn FnMut(u32, Content)) {
     if payload.is_empty() {
         return emit(0, Content::Skip(Skip::NoChange));
     }
-    if payload.starts_with(&BINARY_MARKER) {
-        return values(decoder, Reader::new(Binary, &payload[..]), notes, emit);
+    if payload.starts_with(&VERSION_MARKER) {
+        return values(decoder, payload, None, notes, emit);
     }
-    let text = match std::str::from_utf8(payload) {
-        Ok(text) => text,
+    match std::str::from_utf8(payload) {
+        Ok(text) => {
+            let (binary, damage) = text_to_binary(text);
+            values(decoder, &binary, damage, notes, emit);
+        }
         Err(_) => {
             let found = payload.iter().take(4).map(|b| format!("{b:02X}")).collect::<Vec<_>>().join(" ");
-            let reason =
-                format!("expected a QLDB stream record in Ion binary (E0 01 00 EA) or Ion text, found bytes that begin with {found}");
-            return emit(0, Content::Fault(Fault::new("undecodable", reason)));
+            let reason = format!("expected a QLDB stream record in Ion binary (E0 01 00 EA) or Ion text, found bytes that begin with {found}");
+            emit(0, Content::Fault(Fault::new("undecodable", reason)));
         }
-    };
+    }
+}
+
+/// Text in its binary form, which has one reader; and why it could not be read to its end, where it could not.
+fn text_to_binary(text: &str) -> (Vec<u8>, Option<Fault>) {
     if text_depth(text) > ion_json::MAX_DEPTH + ENVELOPE_DEPTH {
         let reason = format!("expected at most {} levels of lists and structs, found more", ion_json::MAX_DEPTH);
-        return emit(0, Content::Fault(Fault::new("nested_too_deeply", reason)));
+        return (VERSION_MARKER.to_vec(), Some(Fault::new("nested_too_deeply", reason)));
     }
-    values(decoder, Reader::new(Text, text), notes, emit);
+    let unreadable = || Fault::new("undecodable", "expected a QLDB stream record in Ion text, found something that is not Ion");
+    let mut elements: Vec<Element> = Vec::new();
+    let damage = match TextReader::new(ion_rs::v1_0::Text, text) {
+        Ok(mut reader) => reader.elements().find_map(|element| element.map(|element| elements.push(element)).err()).map(|_| unreadable()),
+        Err(_) => Some(unreadable()),
+    };
+    match encode(&elements) {
+        Ok(binary) => (binary, damage),
+        Err(_) => (VERSION_MARKER.to_vec(), Some(unreadable())),
+    }
 }
 
 /// Structs around a revision's data.
@@ -82,55 +94,79 @@ fn skip_quoted(rest: &[u8], quote: &[u8]) -> usize {
     rest.len()
 }
 
-fn values<E: Encoding, I: ion_rs::IonInput>(
+fn encode(elements: &[Element]) -> ion_rs::IonResult<Vec<u8>> {
+    let mut writer = ion_rs::Writer::new(Binary, Vec::new())?;
+    for element in elements {
+        writer.write(element)?;
+    }
+    writer.close()
+}
+
+fn values(
     decoder: &mut Decoder,
-    reader: IonResult<Reader<E, I>>,
+    binary: &[u8],
+    damage: Option<Fault>,
     notes: &mut Notes,
     emit: &mut dyn FnMut(u32, Content),
 ) {
     let mut index = 0;
-    let failed = |index: u32, error: &ion_rs::IonError| (index, Content::Fault(undecodable("a QLDB stream record in Ion", error)));
-    let mut reader = match reader {
-        Ok(reader) => reader,
-        Err(error) => {
-            let (index, content) = failed(0, &error);
-            return emit(index, content);
-        }
-    };
-    loop {
-        match Reader::next(&mut reader) {
-            Ok(Some(value)) => {
-                let content = record(decoder, value, notes).unwrap_or_else(Content::Fault);
+    let mut reader = Reader::new(binary);
+    let damage = loop {
+        match reader.next() {
+            Ok(Some((value, symbols))) => {
+                let content = record(decoder, value, symbols, Hashable { binary, index: index as usize }, notes).unwrap_or_else(Content::Fault);
                 emit(index, content);
                 index += 1;
             }
-            Ok(None) if index == 0 => return emit(0, Content::Skip(Skip::NoChange)),
-            Ok(None) => return,
-            // A reader that failed once does not find the next value: what is left of the record is one unit.
-            Err(error) => {
-                let (index, content) = failed(index, &error);
-                return emit(index, content);
-            }
+            Ok(None) => break damage,
+            // After damage no further value can be found: what is left of the record is one unit.
+            Err(fault) => break Some(fault),
         }
+    };
+    match damage {
+        Some(fault) => emit(index, Content::Fault(fault)),
+        None if index == 0 => emit(index, Content::Skip(Skip::NoChange)),
+        None => {}
     }
 }
 
-fn record<E: Encoding>(decoder: &mut Decoder, value: LazyValue<'_, E>, notes: &mut Notes) -> Result<Content, Fault> {
-    let unexpected =
-        |what: &str| Fault::new("unknown_record", format!("expected a QLDB stream record {{qldbStreamArn, recordType, payload}}, {what}"));
-    let Some(envelope) = read_struct(value)? else {
+/// A value by itself: a struct's members or nothing.
+fn structure(value: Option<Value<'_>>) -> Option<Value<'_>> {
+    value.filter(|value| value.ion_type == Type::Struct && !value.null)
+}
+
+fn text<'a>(value: Option<Value<'a>>, symbols: &Symbols<'a>) -> Result<Option<&'a str>, Fault> {
+    value.map_or(Ok(None), |value| ion_binary::text(value, symbols))
+}
+
+/// The named members of a struct in one pass over it; of a repeated one the last.
+fn members<'a, const N: usize>(value: Value<'a>, symbols: &Symbols<'a>, names: [&str; N]) -> Result<[Option<Value<'a>>; N], Fault> {
+    let mut found = [None; N];
+    for field in ion_binary::fields(value) {
+        let (name, value) = field?;
+        let name = symbols.text(name);
+        if let Some(place) = names.iter().position(|wanted| Some(*wanted) == name) {
+            found[place] = Some(value);
+        }
+    }
+    Ok(found)
+}
+
+fn record<'a>(decoder: &mut Decoder, value: Value<'a>, symbols: &Symbols<'a>, hashable: Hashable<'_>, notes: &mut Notes) -> Result<Content, Fault> {
+    let unexpected = |what: &str| Fault::new("unknown_record", format!("expected a QLDB stream record {{qldbStreamArn, recordType, payload}}, {what}"));
+    let Some(envelope) = structure(Some(value)) else {
         return Err(unexpected("found a value that is not a struct"));
     };
-    let [record_type, payload] = members(envelope, ["recordType", "payload"])?;
-    let record_type = record_type.map(text_of).transpose()?.flatten().ok_or_else(|| unexpected("found no recordType"))?;
-    match record_type {
-        "CONTROL" => Ok(Content::Skip(Skip::Control)),
-        "BLOCK_SUMMARY" => Ok(Content::Skip(Skip::BlockSummary)),
-        "REVISION_DETAILS" => {
-            let payload = payload.map(read_struct).transpose()?.flatten();
-            revision_details(decoder, payload.ok_or_else(|| unexpected("found a REVISION_DETAILS without a payload"))?, notes)
+    let [record_type, payload] = members(envelope, symbols, ["recordType", "payload"])?;
+    match text(record_type, symbols)? {
+        Some("CONTROL") => Ok(Content::Skip(Skip::Control)),
+        Some("BLOCK_SUMMARY") => Ok(Content::Skip(Skip::BlockSummary)),
+        Some("REVISION_DETAILS") => {
+            let payload = structure(payload).ok_or_else(|| unexpected("found a REVISION_DETAILS without a payload"))?;
+            revision_details(decoder, payload, symbols, hashable, notes)
         }
-        _ => Err(unexpected("found a recordType other than CONTROL, BLOCK_SUMMARY and REVISION_DETAILS")),
+        Some(_) => Err(unexpected("found a recordType other than CONTROL, BLOCK_SUMMARY and REVISION_DETAILS")),
+        None => Err(unexpected("found no recordType")),
     }
 }
 
@@ -138,131 +174,106 @@ fn unusable(reason: impl Into<String>) -> Fault {
     Fault::new("unusable_revision", reason)
 }
 
-fn revision_details<E: Encoding>(decoder: &mut Decoder, payload: LazyStruct<'_, E>, notes: &mut Notes) -> Result<Content, Fault> {
-    let [table_info, revision] = members(payload, ["tableInfo", "revision"])?;
-    let table_info =
-        table_info.map(read_struct).transpose()?.flatten().ok_or_else(|| unusable("expected payload.tableInfo, found none"))?;
-    let [table_name, table_id] = members(table_info, ["tableName", "tableId"])?;
-    let name = table_name.map(text_of).transpose()?.flatten().filter(|name| !name.is_empty());
-    let table =
-        decoder.table(name.ok_or_else(|| unusable("expected payload.tableInfo.tableName to be a non-empty string, found something else"))?);
+fn revision_details<'a>(
+    decoder: &mut Decoder,
+    payload: Value<'a>,
+    symbols: &Symbols<'a>,
+    hashable: Hashable<'_>,
+    notes: &mut Notes,
+) -> Result<Content, Fault> {
+    let [table_info, revision] = members(payload, symbols, ["tableInfo", "revision"])?;
+    let table_info = structure(table_info).ok_or_else(|| unusable("expected payload.tableInfo, found none"))?;
+    let [table_name, table_id] = members(table_info, symbols, ["tableName", "tableId"])?;
+    let name = text(table_name, symbols)?.filter(|name| !name.is_empty());
+    let table = decoder.table(name.ok_or_else(|| unusable("expected payload.tableInfo.tableName to be a non-empty string, found something else"))?);
 
-    let revision = revision.map(read_struct).transpose()?.flatten().ok_or_else(|| unusable("expected payload.revision, found none"))?;
-    let [data, data_hash, hash, metadata, block_address] = members(revision, ["data", "dataHash", "hash", "metadata", "blockAddress"])?;
-    let metadata_struct =
-        metadata.map(read_struct).transpose()?.flatten().ok_or_else(|| unusable("expected payload.revision.metadata, found none"))?;
-    let [id, version, tx_time, tx_id] = members(metadata_struct, ["id", "version", "txTime", "txId"])?;
-    let id = id.map(text_of).transpose()?.flatten().filter(|id| !id.is_empty());
+    let revision = structure(revision).ok_or_else(|| unusable("expected payload.revision, found none"))?;
+    let [data, data_hash, hash, metadata, block_address] =
+        members(revision, symbols, ["data", "dataHash", "hash", "metadata", "blockAddress"])?;
+    let metadata = structure(metadata).ok_or_else(|| unusable("expected payload.revision.metadata, found none"))?;
+    let [id, version, tx_time, tx_id] = members(metadata, symbols, ["id", "version", "txTime", "txId"])?;
+    let id = text(id, symbols)?.filter(|id| !id.is_empty());
     let id = id.ok_or_else(|| unusable("expected metadata.id to be a non-empty string, found something else"))?.to_owned();
-    let version = version_of(version)?;
+    let version = version.filter(|v| v.ion_type == Type::PositiveInt && !v.null).and_then(|v| ion_binary::uint(v.body));
+    let version = version.filter(|version| *version <= MAX_VERSION).ok_or_else(|| {
+        unusable(format!("expected metadata.version to be a whole number from 0 to {MAX_VERSION}, found something else"))
+    })?;
 
     // A typed null says as little as nothing at all: `data: null.struct` is no document.
-    let present = |value: Option<LazyValue<'_, E>>| value.is_some_and(|v| !v.is_null());
-    let change = if present(data) {
-        let Some(document) = data.map(read_struct).transpose()?.flatten() else {
-            return Err(unusable("expected payload.revision.data to be a struct, found something else"));
-        };
+    let present = |value: &Value<'_>| !value.null && value.ion_type != Type::Null;
+    let change = if let Some(data) = data.filter(present) {
+        let document = structure(Some(data)).ok_or_else(|| unusable("expected payload.revision.data to be a struct, found something else"))?;
         decoder.json.clear();
-        write_document(document, &table.rules, &mut decoder.json, notes)?;
+        write_value(document, symbols, &table.rules, &mut decoder.json, notes)?;
         Change::Put(Document(Bytes::copy_from_slice(&decoder.json)))
-    } else if present(data_hash) {
+    } else if data_hash.as_ref().is_some_and(present) {
         Change::Redaction
     } else {
         Change::Delete
     };
-
     if decoder.options.verify_hashes {
-        verify_hash(&change, hash, metadata, data, data_hash, notes)?;
+        let stated = |value: Option<Value<'a>>| value.filter(|v| v.ion_type == Type::Blob && !v.null).map(|v| v.body);
+        hashable.verify(&change, stated(hash), stated(data_hash), notes)?;
     }
     let metadata = if table.metadata {
-        Some(metadata_document(&table, [table_id, tx_id, tx_time, block_address], &id, version, &mut decoder.json, notes)?)
+        let values = [("tableId", table_id), ("txId", tx_id), ("txTime", tx_time), ("blockAddress", block_address)];
+        Some(metadata_document(&table, &id, version, values, symbols, &mut decoder.json, notes)?)
     } else {
         None
     };
     Ok(Content::Revision(Revision { table: table.name, id, version, version_type: VersionType::External, change, metadata }))
 }
 
-fn version_of<E: Encoding>(version: Option<LazyValue<'_, E>>) -> Result<u64, Fault> {
-    let bad = || unusable(format!("expected metadata.version to be a whole number from 0 to {MAX_VERSION}, found something else"));
-    match version.map(|v| v.read()).transpose().map_err(|e| undecodable("metadata.version", &e))? {
-        Some(ValueRef::Int(int)) => int.as_u64().filter(|version| *version <= MAX_VERSION).ok_or_else(bad),
-        _ => Err(bad()),
-    }
+/// The value that is being decoded, for the one reader that can hash it.
+#[derive(Clone, Copy)]
+struct Hashable<'a> {
+    binary: &'a [u8],
+    /// Which top-level value it is.
+    index: usize,
 }
 
-/// The named members of a struct in one pass over it; of a repeated one the last.
-fn members<'top, E: Encoding, const N: usize>(
-    fields: LazyStruct<'top, E>,
-    names: [&str; N],
-) -> Result<[Option<LazyValue<'top, E>>; N], Fault> {
-    let mut found = [None; N];
-    for field in &fields {
-        let field = field.map_err(|e| undecodable("a member of the record", &e))?;
-        let name = field.name().map_err(|e| undecodable("a member's name", &e))?;
-        if let Some(place) = names.iter().position(|wanted| Some(*wanted) == name.text()) {
-            found[place] = Some(field.value());
-        }
-    }
-    Ok(found)
-}
-
-fn read_struct<E: Encoding>(value: LazyValue<'_, E>) -> Result<Option<LazyStruct<'_, E>>, Fault> {
-    match value.read().map_err(|e| undecodable("a struct", &e))? {
-        ValueRef::Struct(fields) => Ok(Some(fields)),
-        _ => Ok(None),
-    }
-}
-
-fn text_of<E: Encoding>(value: LazyValue<'_, E>) -> Result<Option<&str>, Fault> {
-    match value.read().map_err(|e| undecodable("a string", &e))? {
-        ValueRef::String(text) => Ok(Some(text.text())),
-        ValueRef::Symbol(symbol) => Ok(symbol.text()),
-        _ => Ok(None),
-    }
-}
-
-/// Checks `hash = dot(ionhash(metadata), ionhash(data))`; a redacted revision has `dataHash` in place of the second (QLDB developer
-/// guide, "Verifying a document revision"). How the hash of a deletion is made is not published, so it stays unchecked.
-fn verify_hash<E: Encoding>(
-    change: &Change,
-    hash: Option<LazyValue<'_, E>>,
-    metadata: Option<LazyValue<'_, E>>,
-    data: Option<LazyValue<'_, E>>,
-    data_hash: Option<LazyValue<'_, E>>,
-    notes: &mut Notes,
-) -> Result<(), Fault> {
-    let (Some(stated), Some(metadata)) = (hash.map(blob_of).transpose()?.flatten(), metadata) else {
-        notes.hashes_unchecked += 1;
-        return Ok(());
-    };
-    let data_hash = match (change, data) {
-        (Change::Put(_), Some(data)) => ion_hash_of(data)?,
-        (Change::Redaction, _) => data_hash.map(blob_of).transpose()?.flatten().unwrap_or_default(),
-        _ => {
+impl Hashable<'_> {
+    /// Checks `hash = dot(ionhash(metadata), ionhash(data))`; a redacted revision has `dataHash` in place of the second (QLDB developer
+    /// guide, "Verifying a document revision"). How the hash of a deletion is made is not published, so it stays unchecked.
+    fn verify(self, change: &Change, stated: Option<&[u8]>, data_hash: Option<&[u8]>, notes: &mut Notes) -> Result<(), Fault> {
+        let Some(stated) = stated.filter(|_| *change != Change::Delete) else {
             notes.hashes_unchecked += 1;
             return Ok(());
+        };
+        let unreadable = || Fault::new("undecodable", "expected a revision that can be hashed, found Ion that cannot be read as a whole");
+        let element = self.element().ok_or_else(unreadable)?;
+        let revision = element.as_struct().and_then(|envelope| envelope.get("payload")?.as_struct()?.get("revision")?.as_struct());
+        let hash_of = |name: &str| ion_rs::ion_hash::sha256(revision?.get(name)?).ok().map(|hash| hash.to_vec());
+        let metadata = hash_of("metadata").ok_or_else(unreadable)?;
+        let data = match change {
+            Change::Put(_) => hash_of("data").ok_or_else(unreadable)?,
+            _ => data_hash.unwrap_or_default().to_vec(),
+        };
+        if dot(&metadata, &data) == stated {
+            notes.hashes_verified += 1;
+            return Ok(());
         }
-    };
-    if dot(&ion_hash_of(metadata)?, &data_hash) == stated {
-        notes.hashes_verified += 1;
-        return Ok(());
+        notes.hashes_mismatched += 1;
+        let reason = "expected the revision's hash to follow from its metadata and data, found another one: its content was changed";
+        Err(Fault::new("hash_mismatch", reason))
     }
-    notes.hashes_mismatched += 1;
-    Err(Fault::new(
-        "hash_mismatch",
-        "expected the revision's hash to follow from its metadata and data, found another one: its content was changed",
-    ))
+
+    fn element(self) -> Option<Element> {
+        // ion-rs builds elements recursively: what nests deeper than a document may is not given to it.
+        let mut reader = Reader::new(self.binary);
+        while let Some((value, _)) = reader.next().ok()? {
+            is_shallow(value, ion_json::MAX_DEPTH + ENVELOPE_DEPTH)?;
+        }
+        Element::iter(self.binary).ok()?.nth(self.index)?.ok()
+    }
 }
 
-fn ion_hash_of<E: Encoding>(value: LazyValue<'_, E>) -> Result<Vec<u8>, Fault> {
-    let element = Element::try_from(value).map_err(|e| undecodable("an Ion value to hash", &e))?;
-    Ok(ion_hash::sha256(&element).map_err(|e| undecodable("an Ion value to hash", &e))?.to_vec())
-}
-
-fn blob_of<E: Encoding>(value: LazyValue<'_, E>) -> Result<Option<Vec<u8>>, Fault> {
-    match value.read().map_err(|e| undecodable("a hash", &e))? {
-        ValueRef::Blob(bytes) => Ok(Some(bytes.data().to_vec())),
-        _ => Ok(None),
+fn is_shallow(value: Value<'_>, levels: usize) -> Option<()> {
+    match value.ion_type {
+        Type::List | Type::SExp | Type::Struct if levels == 0 => None,
+        Type::Struct => ion_binary::fields(value).try_for_each(|field| is_shallow(field.ok()?.1, levels - 1)),
+        Type::List | Type::SExp => ion_binary::items(value).try_for_each(|item| is_shallow(item.ok()?, levels - 1)),
+        _ => Some(()),
     }
 }
 
@@ -273,12 +284,13 @@ fn dot(a: &[u8], b: &[u8]) -> Vec<u8> {
     Sha256::new().chain_update(first).chain_update(second).finalize().to_vec()
 }
 
-/// The source's own metadata as an object: `table`, `tableId`, `id`, `version`, `txId`, `txTime`, `blockAddress`.
-fn metadata_document<E: Encoding>(
+/// The source's own metadata as an object: `table`, `id`, `version`, `tableId`, `txId`, `txTime`, `blockAddress`.
+fn metadata_document<'a>(
     table: &Table,
-    values: [Option<LazyValue<'_, E>>; 4],
     id: &str,
     version: u64,
+    values: [(&str, Option<Value<'a>>); 4],
+    symbols: &Symbols<'a>,
     json: &mut Vec<u8>,
     notes: &mut Notes,
 ) -> Result<Document, Fault> {
@@ -289,12 +301,12 @@ fn metadata_document<E: Encoding>(
     ion_json::write_string(id, json);
     json.extend_from_slice(b",\"version\":");
     json.extend_from_slice(itoa::Buffer::new().format(version).as_bytes());
-    for (name, value) in ["tableId", "txId", "txTime", "blockAddress"].iter().zip(values) {
+    for (name, value) in values {
         if let Some(value) = value {
             json.push(b',');
             ion_json::write_string(name, json);
             json.push(b':');
-            ion_json::write_value(value, &table.rules, json, notes)?;
+            write_value(value, symbols, &table.rules, json, notes)?;
         }
     }
     json.push(b'}');

@@ -167,7 +167,7 @@ pub struct DeadLettersSection {
 pub struct TableRule {
     /// The table: its name, or a pattern in which `*` stands for any characters. Required.
     pub name: String,
-    /// The index or alias to write to. Default: the table's name in lower snake case.
+    /// The index or alias to write to; `{table}` stands for the table's name in lower snake case. Default: `{table}`.
     #[serde(default)]
     pub index: Option<String>,
     /// The only fields to keep, as paths such as `Owners.PrimaryOwner.PersonId`. Default: all.
@@ -176,7 +176,7 @@ pub struct TableRule {
     /// Fields to leave out, as paths; taken from what `fields` keeps. Default: none.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// A fixed routing value for all documents of the table. Default: none, OpenSearch routes by id.
+    /// The routing value, in which `{id}` and `{table}` stand for the document's id and the table's name. Default: none, OpenSearch routes by id.
     #[serde(default)]
     pub routing: Option<String>,
     /// What a delete of the source does: `delete` the document, or `keep` it (counted as skipped, `filtered`). Default: `delete`.

@@ -5,6 +5,7 @@
 mod example;
 mod file;
 mod load;
+mod parts;
 mod places;
 mod schema;
 mod settings;

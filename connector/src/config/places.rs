@@ -143,9 +143,7 @@ fn address(text: &str) -> Result<SinkUrl, Error> {
 
 /// Undoes the percent encoding of a user name or password in a URL.
 fn decoded(text: &str) -> String {
-    // The query parser knows the same encoding; a plus sign, which it reads as a space, is protected first.
-    let pairs = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
-    url::form_urlencoded::parse(pairs.as_bytes()).next().map(|(key, _)| key.into_owned()).unwrap_or_default()
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 fn refuse(text: &str, likely: Option<String>) -> Error {

@@ -59,6 +59,14 @@ impl Ledger {
         }
     }
 
+    /// The record holds `bytes` more, until it is settled.
+    pub fn grow(&mut self, ticket: Ticket, bytes: usize) {
+        if let Some(entry) = self.entry(ticket) {
+            entry.bytes += bytes;
+            self.held += bytes;
+        }
+    }
+
     /// All units of the record are known.
     pub fn close(&mut self, ticket: Ticket) {
         self.settle(ticket);
@@ -83,6 +91,14 @@ impl Ledger {
         let shard = self.shards.get_mut(ticket.shard)?;
         let at = ticket.number.checked_sub(shard.first)?;
         shard.entries.get_mut(usize::try_from(at).ok()?)
+    }
+
+    /// Whether this one record is settled.
+    pub fn is_settled_at(&self, ticket: Ticket) -> bool {
+        self.shards.get(ticket.shard).is_some_and(|shard| {
+            let entry = ticket.number.checked_sub(shard.first).and_then(|at| shard.entries.get(usize::try_from(at).ok()?));
+            entry.is_none_or(|entry| entry.open == 0)
+        })
     }
 
     /// Bytes of all records that are not settled.

@@ -38,6 +38,8 @@ pub struct DeadLetter {
     pub position: Position,
     /// Which unit of the record, from 0; the record itself where it holds no units.
     pub unit: u32,
+    /// Which unit of the payload, from 0; differs from `unit` where the payload is one of several sub-records of an aggregate.
+    pub part: u32,
     /// The name of the payload's format, such as `qldb`.
     pub format: String,
     /// The table, where the record told it.
@@ -267,59 +269,4 @@ fn damage(error: &serde_json::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::SequenceNumber;
-
-    fn origin() -> Origin {
-        Origin { stream: "ledger".into(), shard: "shardId-000000000000".into() }
-    }
-
-    #[test]
-    fn an_id_is_the_same_in_every_run_and_version() {
-        assert_eq!(identify(&origin(), &Position::Byte { offset: 42 }, 0), "ID_HERE");
-    }
-
-    #[test]
-    fn different_units_records_and_shards_have_different_ids() {
-        let number =
-            |sub| Position::Sequence { number: SequenceNumber("49590338271490256608559692538361571095921575989136588898".into()), sub };
-        let other = Origin { stream: "ledge".into(), shard: "rshardId-000000000000".into() };
-        let ids = std::collections::BTreeSet::from([
-            identify(&origin(), &Position::Byte { offset: 42 }, 0),
-            identify(&origin(), &Position::Byte { offset: 42 }, 1),
-            identify(&origin(), &Position::Byte { offset: 43 }, 0),
-            identify(&other, &Position::Byte { offset: 42 }, 0),
-            identify(&origin(), &number(None), 0),
-            identify(&origin(), &number(Some(0)), 0),
-            identify(&origin(), &number(Some(1)), 0),
-            identify(&origin(), &Position::Offset { topic: "t".into(), partition: 1, offset: 1 }, 0),
-        ]);
-        assert_eq!(ids.len(), 8);
-    }
-
-    #[test]
-    fn a_place_that_is_none_is_refused_with_what_was_likely_meant() {
-        assert_eq!("file:x.jsonl".parse(), Ok(Place::File("x.jsonl".into())));
-        for (text, meant) in [("x.jsonl", "file:x.jsonl"), ("file:///tmp/x.jsonl", "file:/tmp/x.jsonl")] {
-            assert_eq!(text.parse::<Place>().unwrap_err().help, Some(format!("did you mean {meant}?")));
-        }
-        for text in ["", "file:", "sqs://queue", "s3://bucket"] {
-            assert!(text.parse::<Place>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn damage_is_told_without_the_content() {
-        for line in [
-            r#"{"v":1,"id":7,"secret":"hunter2"}"#,
-            r#"{"v":1,"payload":"hunter2"#,
-            r#"hunter2"#,
-            r#"{"v":"hunter2"}"#,
-            r#"{"v":2,"x":"hunter2"}"#,
-        ] {
-            let reason = read(line.as_bytes()).unwrap_err();
-            assert!(!reason.contains("hunter2"), "{reason}");
-        }
-    }
-}
+mod tests;

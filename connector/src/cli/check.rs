@@ -1,0 +1,159 @@
+//! `check`: validate the configuration, reach both ends, probe rights; a list of what is right and what is not.
+//!
+//! Goes on after a failure: whoever sets something up wants to see all that is wrong. Writes nothing but a scratch index that it deletes.
+
+use std::path::Path;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Context;
+use super::options::{CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
+use super::terminal::{Paint, clean};
+use crate::config::{Settings, SinkUrl, SourceUrl};
+use crate::error::{Error, Exit};
+use crate::sink::opensearch::OpenSearch;
+use crate::store::dead_letters::DeadLetters;
+
+/// Validate the configuration, reach both ends, and try whether writing is allowed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  revsync --config revsync.toml check
+  revsync check capture/ --to http://localhost:9200
+
+On OpenSearch a scratch index is created, written to and deleted again; nothing else is touched.
+
+Exit codes:
+  0  everything is right
+  2  something is not")]
+pub struct Arguments {
+    #[command(flatten)]
+    source: SourceOptions,
+    #[command(flatten)]
+    sink: SinkOptions,
+    #[command(flatten)]
+    creation: CreationOptions,
+    #[command(flatten)]
+    delivery: DeliveryOptions,
+}
+
+/// One thing that was tried.
+#[derive(Debug, Serialize)]
+struct Tried {
+    what: &'static str,
+    ok: bool,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<String>,
+}
+
+impl Tried {
+    fn new(what: &'static str, result: Result<String, Error>) -> Self {
+        match result {
+            Ok(found) => Self { what, ok: true, found, help: None },
+            // What was tried stands in front of it already.
+            Err(error) => Self { what, ok: false, found: error.what.trim_start_matches(what).trim_start_matches(": ").to_owned(), help: error.help },
+        }
+    }
+}
+
+pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
+    let settings = context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery])?;
+    let mut tried = vec![Tried::new("configuration", configuration(&settings)), Tried::new("source", source(&settings))];
+    let letters = DeadLetters::open(&settings.dead_letters).map(|_| format!("{} can be written", settings.dead_letters));
+    tried.push(Tried::new("dead letters", letters));
+    sink(&settings, &mut tried).await;
+    let exit = if tried.iter().all(|one| one.ok) { Exit::Done } else { Exit::Failed };
+    if context.terminal.json {
+        context.terminal.print_json(&serde_json::json!({ "ok": exit == Exit::Done, "checks": tried }))?;
+    } else {
+        context.terminal.print(&list(&tried, context.terminal.paint))?;
+    }
+    Ok(exit)
+}
+
+fn configuration(settings: &Settings) -> Result<String, Error> {
+    settings.mappings()?;
+    Ok(match settings.tables.len() {
+        0 => "no rules: every table goes to the index named after it".to_owned(),
+        1 => "1 rule".to_owned(),
+        rules => format!("{rules} rules"),
+    })
+}
+
+fn source(settings: &Settings) -> Result<String, Error> {
+    let url = settings.source.required()?;
+    let SourceUrl::Path(path) = url else { return Ok("standard input".to_owned()) };
+    let refuse = |error: std::io::Error| Error::usage(format!("{url}: {error}"));
+    let found = std::fs::metadata(path).map_err(refuse)?;
+    if found.is_dir() {
+        let files = std::fs::read_dir(path).map_err(refuse)?.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_file())).count();
+        return if files == 0 { Err(Error::usage(format!("{url}: expected captured files in the folder, found none"))) } else { Ok(format!("{url}: {files} files")) };
+    }
+    std::fs::File::open(path).map_err(refuse)?;
+    Ok(format!("{url}: {}", indicatif::HumanBytes(found.len())))
+}
+
+async fn sink(settings: &Settings, tried: &mut Vec<Tried>) {
+    let url = &settings.sink.url;
+    match url {
+        SinkUrl::OpenSearch { .. } => opensearch(settings, tried).await,
+        SinkUrl::BulkStdout => tried.push(Tried::new("sink", Ok("bulk lines on standard output".to_owned()))),
+        SinkUrl::BulkFile(path) | SinkUrl::Local(path) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let result = match (path.is_dir(), folder.is_dir()) {
+                (true, _) => Err(Error::usage(format!("{url}: expected a file, found a folder"))),
+                (false, false) => Err(Error::usage(format!("{url}: there is no folder {}", folder.display()))),
+                (false, true) if path.exists() => existing(url),
+                (false, true) => Ok(format!("{url} will be created")),
+            };
+            tried.push(Tried::new("sink", result));
+        }
+    }
+}
+
+/// A file that is there has to be what it is taken for; bulk lines overwrite anything.
+fn existing(url: &SinkUrl) -> Result<String, Error> {
+    match url {
+        #[cfg(feature = "local")]
+        SinkUrl::Local(path) => {
+            let indices = crate::sink::local::Local::open_existing(path)?.indices()?;
+            Ok(format!("{url}: {} documents in {} indices", indices.iter().map(|(_, documents)| documents).sum::<u64>(), indices.len()))
+        }
+        _ => Ok(format!("{url} exists, and will be overwritten")),
+    }
+}
+
+async fn opensearch(settings: &Settings, tried: &mut Vec<Tried>) {
+    let url = &settings.sink.url;
+    let connected = async {
+        let sink = OpenSearch::connect(&settings.opensearch()?).await?;
+        let probe = sink.probe().await?;
+        Ok((sink, probe))
+    };
+    let sink = match connected.await {
+        Ok((sink, probe)) => {
+            let version = probe.version.map(|version| format!(" {version}")).unwrap_or_default();
+            let cluster = probe.cluster.map(|name| format!(", cluster {name}")).unwrap_or_default();
+            tried.push(Tried::new("sink", Ok(format!("{url} is {}{version}{cluster}", probe.distribution))));
+            sink
+        }
+        Err(error) => return tried.push(Tried::new("sink", Err(error))),
+    };
+    let index = settings.indices().into_iter().next().unwrap_or_else(|| "revsync".to_owned());
+    let rights = sink.check_rights(&index).await;
+    tried.push(Tried::new("rights", rights.map(|()| "indices can be created, written with external versions, and deleted".to_owned())));
+}
+
+fn list(tried: &[Tried], paint: Paint) -> String {
+    let mut text = String::new();
+    for one in tried {
+        let mark = if one.ok { paint.good("✓").to_string() } else { paint.bad("✗").to_string() };
+        text.push_str(&format!("{mark} {:<14} {}\n", one.what, clean(&one.found)));
+        if let Some(help) = &one.help {
+            text.push_str(&format!("  {:<14} {}\n", "", paint.dim(clean(help))));
+        }
+    }
+    text
+}

@@ -1,0 +1,96 @@
+//! `setup`: create what delivery needs, and say what else is needed.
+
+use clap::Args;
+
+use super::Context;
+use super::options::{CreationOptions, SinkOptions};
+use crate::config::{Deletes, Settings, SinkUrl};
+use crate::error::{Error, Exit};
+use crate::sink::opensearch::OpenSearch;
+
+/// Create indices and aliases, and print what else is needed
+///
+/// Creates each index that is named here or by a rule of the configuration, as NAME-000001 with the write alias NAME, so that it can be
+/// rebuilt behind its name later. What exists is used as it is. Needs an OpenSearch sink: the others create by themselves.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  revsync setup --to https://search.example.com --username admin vehicle_registration person
+  revsync --config revsync.toml setup
+      every index that the rules name
+
+Exit codes:
+  0  everything exists now
+  2  something could not be created")]
+pub struct Arguments {
+    /// Indices to create beside those that the configuration names
+    #[arg(value_name = "INDEX")]
+    indices: Vec<String>,
+    #[command(flatten)]
+    sink: SinkOptions,
+    #[command(flatten)]
+    creation: CreationOptions,
+}
+
+pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
+    let settings = context.settings(&[&arguments.sink, &arguments.creation])?;
+    let SinkUrl::OpenSearch { .. } = settings.sink.url else {
+        context.terminal.say(&format!("{} needs no setup: it is created by the first run.\n", settings.sink.url));
+        return Ok(Exit::Done);
+    };
+    let names = names(&arguments.indices, &settings);
+    if names.is_empty() {
+        return Err(Error::usage("no index to create: expected names as arguments, or rules with an index in the file of --config")
+            .help("indices that no rule names are created by the first sync"));
+    }
+    let sink = OpenSearch::connect(&settings.opensearch()?).await?.with_mappings(settings.mappings()?);
+    sink.probe().await?;
+    let done = sink.setup(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    if context.terminal.json {
+        context.terminal.print_json(&serde_json::json!({ "indices": names, "done": done }))?;
+        return Ok(Exit::Done);
+    }
+    let paint = context.terminal.paint;
+    let mut text: String = done.iter().map(|line| format!("{} {line}\n", paint.good("✓"))).collect();
+    text.push_str(&needed(&settings, &names));
+    context.terminal.print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The names given, then those of the rules, each once.
+fn names(given: &[String], settings: &Settings) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in given.iter().cloned().chain(settings.indices()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// What a person has to do, because revsync does not.
+fn needed(settings: &Settings, names: &[String]) -> String {
+    let patterns: Vec<String> = names.iter().map(|name| format!("{name}, {name}-*")).collect();
+    let mut text = format!(
+        "
+What else is needed
+  A role for the user that sync runs as, with no more than this:
+    cluster          cluster:monitor/main, indices:data/write/bulk
+    on the indices   {}
+      to deliver     indices:data/write/*, indices:admin/mapping/auto_put, indices:admin/get, indices:admin/refresh*
+      to create      indices:admin/create, indices:admin/aliases
+      to search      indices:data/read/search*
+      to check       indices:admin/create and indices:admin/delete on NAME-revsync-check-*
+",
+        patterns.join(", ")
+    );
+    if settings.tables.iter().any(|rule| rule.deletes == Deletes::Delete) || settings.tables.is_empty() {
+        let remembered = crate::config::Span(settings.sink.gc_deletes);
+        text.push_str(&format!(
+            "  Deletes are remembered for {remembered} (index.gc_deletes), and not past a restart of the server's node:
+  a revision that is delivered again later than that can bring its document back.
+"
+        ));
+    }
+    text
+}

@@ -1,0 +1,515 @@
+//! Reading Ion 1.0 binary in place: values, symbols and nothing else (Amazon Ion Specification, "Ion 1.0 Binary Encoding").
+//!
+//! ion-rs reads text, makes hashes and is the oracle of the tests; on the hot path its lazy reader alone took more time than the whole line
+//! may (`connector/benches/README.md`). This one borrows everything from the record and allocates one vector, for the symbols.
+//!
+//! Never copies a value, never recurses, never reads past the bytes it was given; anything that the specification does not allow is a fault.
+
+use crate::record::Fault;
+
+/// The version marker that begins Ion 1.0 binary.
+pub const VERSION_MARKER: [u8; 4] = [0xE0, 0x01, 0x00, 0xEA];
+
+/// Symbols that imports may leave without a text. Imports name shared tables, which a stream record cannot carry.
+const MAX_IMPORTED: usize = 65_536;
+
+/// Text of the symbols 1 to 9, which every table begins with.
+const SYSTEM_SYMBOLS: [&str; 9] =
+    ["$ion", "$ion_1_0", "$ion_symbol_table", "name", "version", "imports", "symbols", "max_id", "$ion_shared_symbol_table"];
+const ION_SYMBOL_TABLE: u64 = 3;
+const IMPORTS: u64 = 6;
+const SYMBOLS: u64 = 7;
+const MAX_ID: u64 = 8;
+
+/// The type of a value: the high half of its type descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the specification")]
+pub enum Type {
+    Null,
+    Bool,
+    PositiveInt,
+    NegativeInt,
+    Float,
+    Decimal,
+    Timestamp,
+    Symbol,
+    String,
+    Clob,
+    Blob,
+    List,
+    SExp,
+    Struct,
+}
+
+/// One value, not yet interpreted.
+#[derive(Debug, Clone, Copy)]
+pub struct Value<'a> {
+    /// Its type.
+    pub ion_type: Type,
+    /// Whether it is the null of its type.
+    pub null: bool,
+    /// Whether it has annotations.
+    pub annotated: bool,
+    /// Its representation, without descriptor and length; for a bool one byte, 0 or 1.
+    pub body: &'a [u8],
+}
+
+/// The symbols that a value can name.
+#[derive(Debug, Default)]
+pub struct Symbols<'a> {
+    local: Vec<Option<&'a str>>,
+}
+
+impl<'a> Symbols<'a> {
+    /// The text of a symbol; `None` where it has none that is known.
+    pub fn text(&self, id: u64) -> Option<&'a str> {
+        let id = usize::try_from(id).ok()?;
+        match id {
+            0 => None,
+            1..=9 => Some(SYSTEM_SYMBOLS[id - 1]),
+            _ => *self.local.get(id - 10)?,
+        }
+    }
+
+    fn contains(&self, id: u64) -> bool {
+        usize::try_from(id).is_ok_and(|id| id < self.local.len() + 10)
+    }
+}
+
+fn damaged(what: &str) -> Fault {
+    Fault::new("undecodable", format!("expected Ion binary, found {what}"))
+}
+
+/// Bytes being read, from the front.
+#[derive(Debug, Clone, Copy)]
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn byte(&mut self) -> Result<u8, Fault> {
+        let (first, rest) = self.0.split_first().ok_or_else(|| damaged("a value that ends too early"))?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'a [u8], Fault> {
+        let length = usize::try_from(length).ok().filter(|length| *length <= self.0.len());
+        let length = length.ok_or_else(|| damaged("a value that is longer than what holds it"))?;
+        let (taken, rest) = self.0.split_at(length);
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// A VarUInt: seven bits a byte, the last byte with its high bit set.
+    fn var_uint(&mut self) -> Result<u64, Fault> {
+        let mut number = 0u64;
+        loop {
+            let byte = self.byte()?;
+            if number > u64::MAX >> 7 {
+                return Err(damaged("a number of more than 64 bits where a length or a symbol is meant"));
+            }
+            number = number << 7 | u64::from(byte & 0x7F);
+            if byte & 0x80 != 0 {
+                return Ok(number);
+            }
+        }
+    }
+
+    /// A VarInt: as a VarUInt, with a sign in the second bit; gives the sign apart, as there is a negative zero.
+    fn var_int(&mut self) -> Result<(bool, i64), Fault> {
+        let first = self.byte()?;
+        let negative = first & 0x40 != 0;
+        let mut number = i64::from(first & 0x3F);
+        let mut last = first & 0x80 != 0;
+        while !last {
+            let byte = self.byte()?;
+            if number > i64::MAX >> 7 {
+                return Err(damaged("an exponent or offset of more than 63 bits"));
+            }
+            number = number << 7 | i64::from(byte & 0x7F);
+            last = byte & 0x80 != 0;
+        }
+        Ok((negative, if negative { -number } else { number }))
+    }
+
+    /// The next value; `None` for padding.
+    fn value(&mut self) -> Result<Option<Value<'a>>, Fault> {
+        let descriptor = self.byte()?;
+        if descriptor >> 4 == 0xE {
+            return self.annotated(descriptor & 0xF).map(Some);
+        }
+        self.plain(descriptor)
+    }
+
+    fn plain(&mut self, descriptor: u8) -> Result<Option<Value<'a>>, Fault> {
+        let (kind, low) = (descriptor >> 4, descriptor & 0xF);
+        let ion_type = match kind {
+            0 => Type::Null,
+            1 => Type::Bool,
+            2 => Type::PositiveInt,
+            3 => Type::NegativeInt,
+            4 => Type::Float,
+            5 => Type::Decimal,
+            6 => Type::Timestamp,
+            7 => Type::Symbol,
+            8 => Type::String,
+            9 => Type::Clob,
+            10 => Type::Blob,
+            11 => Type::List,
+            12 => Type::SExp,
+            13 => Type::Struct,
+            _ => return Err(damaged(&format!("a type descriptor {descriptor:#04X} that means nothing"))),
+        };
+        if low == 15 {
+            return Ok(Some(Value { ion_type, null: true, annotated: false, body: &[] }));
+        }
+        if ion_type == Type::Bool {
+            const FALSE_TRUE: [[u8; 1]; 2] = [[0], [1]];
+            let body = FALSE_TRUE.get(usize::from(low)).ok_or_else(|| damaged("a bool that is neither true nor false"))?;
+            return Ok(Some(Value { ion_type, null: false, annotated: false, body }));
+        }
+        let length = match low {
+            14 => self.var_uint()?,
+            // A struct of length 1 is one with ordered fields, and its length follows.
+            1 if ion_type == Type::Struct => match self.var_uint()? {
+                0 => return Err(damaged("an ordered struct without fields")),
+                length => length,
+            },
+            low => u64::from(low),
+        };
+        let body = self.take(length)?;
+        if ion_type == Type::Null {
+            return Ok(None);
+        }
+        Ok(Some(Value { ion_type, null: false, annotated: false, body }))
+    }
+
+    fn annotated(&mut self, low: u8) -> Result<Value<'a>, Fault> {
+        let (annotations, mut wrapped) = self.annotation_wrapper(low)?;
+        if annotations.is_empty() {
+            return Err(damaged("an annotation wrapper without annotations"));
+        }
+        let descriptor = wrapped.byte()?;
+        // A wrapper in a wrapper comes to this too: 0xE is no type of a plain value.
+        let value = wrapped.plain(descriptor)?.filter(|_| wrapped.0.is_empty());
+        let value = value.ok_or_else(|| damaged("an annotation wrapper that does not hold exactly one value"))?;
+        Ok(Value { annotated: true, ..value })
+    }
+
+    /// The bytes of the annotations, and of the value that has them.
+    fn annotation_wrapper(&mut self, low: u8) -> Result<(&'a [u8], Self), Fault> {
+        let length = match low {
+            14 => self.var_uint()?,
+            3..=13 => u64::from(low),
+            _ => return Err(damaged("an annotation wrapper of no legal length")),
+        };
+        let mut wrapped = Self(self.take(length)?);
+        let annotations = wrapped.var_uint()?;
+        Ok((wrapped.take(annotations)?, wrapped))
+    }
+}
+
+/// Reads the top-level values of a record.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    rest: Bytes<'a>,
+    symbols: Symbols<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of bytes that begin with the version marker.
+    pub fn new(record: &'a [u8]) -> Self {
+        Self { rest: Bytes(record), symbols: Symbols::default() }
+    }
+
+    /// The next value that is no symbol table, marker or padding, with the symbols that it was written with.
+    ///
+    /// # Errors
+    /// Bytes that are no Ion; nothing can be read after them.
+    pub fn next(&mut self) -> Result<Option<(Value<'a>, &Symbols<'a>)>, Fault> {
+        loop {
+            match self.rest.0 {
+                [] => return Ok(None),
+                [0xE0, rest @ ..] => match rest {
+                    [1, 0, 0xEA, rest @ ..] => {
+                        self.rest = Bytes(rest);
+                        self.symbols = Symbols::default();
+                    }
+                    _ => return Err(damaged("a version marker other than that of Ion 1.0")),
+                },
+                [descriptor, ..] if descriptor >> 4 == 0xE => {
+                    let mut ahead = Bytes(&self.rest.0[1..]);
+                    let (annotations, _) = ahead.annotation_wrapper(descriptor & 0xF)?;
+                    let value = self.rest.value()?.ok_or_else(|| damaged("annotated padding"))?;
+                    let first = Bytes(annotations).var_uint()?;
+                    if first != ION_SYMBOL_TABLE || value.ion_type != Type::Struct {
+                        return Ok(Some((value, &self.symbols)));
+                    }
+                    self.read_symbol_table(value)?;
+                }
+                _ => {
+                    if let Some(value) = self.rest.value()? {
+                        return Ok(Some((value, &self.symbols)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A local symbol table: `imports` and `symbols` ("Ion Symbols", section "Local Symbol Tables").
+    fn read_symbol_table(&mut self, table: Value<'a>) -> Result<(), Fault> {
+        let (mut imports, mut symbols) = (None, None);
+        for field in fields(table) {
+            match field? {
+                (IMPORTS, value) => imports = Some(value),
+                (SYMBOLS, value) => symbols = Some(value),
+                _ => {}
+            }
+        }
+        match imports {
+            Some(Value { ion_type: Type::Symbol, null: false, body, .. }) if uint(body) == Some(ION_SYMBOL_TABLE) => {}
+            Some(value @ Value { ion_type: Type::List, .. }) => {
+                self.symbols.local.clear();
+                for import in items(value) {
+                    self.import(import?)?;
+                }
+            }
+            _ => self.symbols.local.clear(),
+        }
+        if let Some(value @ Value { ion_type: Type::List, .. }) = symbols {
+            for symbol in items(value) {
+                let symbol = symbol?;
+                // Anything but a string holds its place and has no text.
+                let text = if symbol.ion_type == Type::String && !symbol.null { Some(utf8(symbol.body)?) } else { None };
+                self.symbols.local.push(text);
+            }
+        }
+        Ok(())
+    }
+
+    fn import(&mut self, import: Value<'a>) -> Result<(), Fault> {
+        if import.ion_type != Type::Struct {
+            return Ok(());
+        }
+        for field in fields(import) {
+            if let (MAX_ID, Value { ion_type: Type::PositiveInt, null: false, body, .. }) = field? {
+                let length = uint(body).and_then(|n| usize::try_from(n).ok()).and_then(|n| n.checked_add(self.symbols.local.len()));
+                let length = length.filter(|length| *length <= MAX_IMPORTED);
+                let length = length.ok_or_else(|| damaged("imports of more symbols than any table has"))?;
+                self.symbols.local.resize(length, None);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a struct: symbol and value. Ends with the first fault.
+pub fn fields(value: Value<'_>) -> impl Iterator<Item = Result<(u64, Value<'_>), Fault>> {
+    let mut rest = Bytes(value.body);
+    std::iter::from_fn(move || {
+        while !rest.0.is_empty() {
+            let field = rest.var_uint().and_then(|name| Ok(rest.value()?.map(|value| (name, value))));
+            match field {
+                Ok(None) => {}
+                Ok(Some(field)) => return Some(Ok(field)),
+                Err(fault) => {
+                    rest.0 = &[];
+                    return Some(Err(fault));
+                }
+            }
+        }
+        None
+    })
+}
+
+/// The items of a list or an s-expression. Ends with the first fault.
+pub fn items(value: Value<'_>) -> impl Iterator<Item = Result<Value<'_>, Fault>> {
+    let mut rest = Bytes(value.body);
+    std::iter::from_fn(move || {
+        while !rest.0.is_empty() {
+            match rest.value() {
+                Ok(None) => {}
+                Ok(Some(value)) => return Some(Ok(value)),
+                Err(fault) => {
+                    rest.0 = &[];
+                    return Some(Err(fault));
+                }
+            }
+        }
+        None
+    })
+}
+
+/// A field's name.
+///
+/// # Errors
+/// A symbol without a known text.
+pub fn field_name<'a>(id: u64, symbols: &Symbols<'a>) -> Result<&'a str, Fault> {
+    symbols.text(id).ok_or_else(|| damaged("a field name whose text is not in the symbol table"))
+}
+
+/// The text of a string or symbol; `None` for a null and for any other type.
+///
+/// # Errors
+/// Bytes that are not UTF-8, a symbol without a known text.
+pub fn text<'a>(value: Value<'a>, symbols: &Symbols<'a>) -> Result<Option<&'a str>, Fault> {
+    match value.ion_type {
+        _ if value.null => Ok(None),
+        Type::String => utf8(value.body).map(Some),
+        Type::Symbol => {
+            let id = uint(value.body).filter(|id| symbols.contains(*id)).ok_or_else(|| damaged("a symbol that is not in the symbol table"))?;
+            symbols.text(id).map(Some).ok_or_else(|| damaged("a symbol whose text is not in the symbol table"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A UInt of at most 64 bits: big-endian magnitude.
+pub fn uint(body: &[u8]) -> Option<u64> {
+    let first = body.iter().position(|byte| *byte != 0).unwrap_or(body.len());
+    let significant = &body[first..];
+    (significant.len() <= 8).then(|| significant.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// A float of 0, 4 or 8 bytes.
+///
+/// # Errors
+/// Any other length.
+pub fn float(body: &[u8]) -> Result<f64, Fault> {
+    match body {
+        [] => Ok(0.0),
+        [a, b, c, d] => Ok(f64::from(f32::from_be_bytes([*a, *b, *c, *d]))),
+        [a, b, c, d, e, f, g, h] => Ok(f64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h])),
+        _ => Err(damaged("a float that has neither 4 nor 8 bytes")),
+    }
+}
+
+/// A signed magnitude of any length: sign, and big-endian bytes without it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Magnitude<'a> {
+    /// Whether it is negative; there is a negative zero.
+    pub negative: bool,
+    /// The first byte without the sign bit.
+    pub first: u8,
+    /// The others.
+    pub rest: &'a [u8],
+}
+
+/// A decimal: its coefficient, and its exponent.
+///
+/// # Errors
+/// A representation that ends too early.
+pub fn decimal(body: &[u8]) -> Result<(Magnitude<'_>, i64), Fault> {
+    if body.is_empty() {
+        return Ok((Magnitude { negative: false, first: 0, rest: &[] }, 0));
+    }
+    let mut rest = Bytes(body);
+    let (_, exponent) = rest.var_int()?;
+    Ok((magnitude(rest.0), exponent))
+}
+
+fn magnitude(body: &[u8]) -> Magnitude<'_> {
+    match body {
+        [] => Magnitude { negative: false, first: 0, rest: &[] },
+        [first, rest @ ..] => Magnitude { negative: first & 0x80 != 0, first: first & 0x7F, rest },
+    }
+}
+
+/// A timestamp as it is written down: local fields with their offset. What its precision does not reach is `None`.
+#[derive(Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the specification")]
+pub struct Timestamp<'a> {
+    pub year: u16,
+    pub month: Option<u8>,
+    pub day: Option<u8>,
+    /// Hour and minute.
+    pub time: Option<(u8, u8)>,
+    pub second: Option<u8>,
+    /// Digits of the fraction, and its coefficient.
+    pub fraction: Option<(u32, Magnitude<'a>)>,
+    /// Minutes; `None` where it is not known.
+    pub offset: Option<i16>,
+}
+
+/// Digits that a second's fraction may have.
+pub const MAX_FRACTION_DIGITS: i64 = 36;
+
+/// Reads a timestamp: fields in UTC in the bytes, moved to local time by the offset.
+///
+/// # Errors
+/// Fields out of their range.
+pub fn timestamp(body: &[u8]) -> Result<Timestamp<'_>, Fault> {
+    let bad = || damaged("a timestamp with a field out of its range");
+    let mut rest = Bytes(body);
+    let (negative, offset) = rest.var_int()?;
+    let offset = if negative && offset == 0 { None } else { Some(i16::try_from(offset).ok().filter(|o| o.abs() < 1440).ok_or_else(bad)?) };
+    let field = |rest: &mut Bytes<'_>, from: u64, to: u64| -> Result<u16, Fault> {
+        rest.var_uint()?.try_into().ok().filter(|n| (from..=to).contains(&u64::from(*n))).ok_or_else(bad)
+    };
+    let mut stamp =
+        Timestamp { year: field(&mut rest, 1, 9999)?, month: None, day: None, time: None, second: None, fraction: None, offset: None };
+    if rest.0.is_empty() {
+        return Ok(stamp);
+    }
+    let month = field(&mut rest, 1, 12)? as u8;
+    stamp.month = Some(month);
+    if rest.0.is_empty() {
+        return Ok(stamp);
+    }
+    let day = field(&mut rest, 1, u64::from(days_in(stamp.year, month)))? as u8;
+    stamp.day = Some(day);
+    if rest.0.is_empty() {
+        return Ok(stamp);
+    }
+    let (hour, minute) = (field(&mut rest, 0, 23)? as u8, field(&mut rest, 0, 59)? as u8);
+    stamp.time = Some((hour, minute));
+    stamp.offset = offset;
+    if !rest.0.is_empty() {
+        stamp.second = Some(field(&mut rest, 0, 59)? as u8);
+    }
+    if !rest.0.is_empty() {
+        let (_, exponent) = rest.var_int()?;
+        let coefficient = magnitude(rest.0);
+        let zero = coefficient.first == 0 && coefficient.rest.iter().all(|byte| *byte == 0);
+        if exponent < -MAX_FRACTION_DIGITS || (exponent >= 0 && !zero) || (coefficient.negative && !zero) {
+            return Err(bad());
+        }
+        stamp.fraction = (exponent < 0).then_some((exponent.unsigned_abs() as u32, coefficient));
+    }
+    if let Some(minutes) = offset.filter(|minutes| *minutes != 0) {
+        shift(&mut stamp, month, day, hour, minute, minutes).ok_or_else(bad)?;
+    }
+    Ok(stamp)
+}
+
+fn shift(stamp: &mut Timestamp<'_>, month: u8, day: u8, hour: u8, minute: u8, offset: i16) -> Option<()> {
+    let minutes = i16::from(hour) * 60 + i16::from(minute) + offset;
+    let (mut year, mut month, mut day) = (stamp.year, month, day);
+    match minutes.div_euclid(1440) {
+        0 => {}
+        1 if day < days_in(year, month) => day += 1,
+        1 if month < 12 => (month, day) = (month + 1, 1),
+        1 => (year, month, day) = (year + 1, 1, 1),
+        _ if day > 1 => day -= 1,
+        _ if month > 1 => (month, day) = (month - 1, days_in(year, month - 1)),
+        _ => (year, month, day) = (year - 1, 12, 31),
+    }
+    let of_day = minutes.rem_euclid(1440);
+    stamp.year = Some(year).filter(|year| (1..=9999).contains(year))?;
+    stamp.month = Some(month);
+    stamp.day = Some(day);
+    stamp.time = Some(((of_day / 60) as u8, (of_day % 60) as u8));
+    Some(())
+}
+
+fn days_in(year: u16, month: u8) -> u8 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
+    std::str::from_utf8(bytes).map_err(|_| damaged("a text that is not UTF-8"))
+}

@@ -1,0 +1,104 @@
+//! What the settings come to for each part of the line.
+//!
+//! Turns one kind of plain data into another; the only files read are the mappings that rules name.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::file::{Auth, TableRule};
+use super::places::SinkUrl;
+use super::settings::Settings;
+use super::units::Span;
+use crate::error::Error;
+use crate::plan::names::default_index;
+use crate::sink::opensearch::{self, config as sink};
+
+impl Settings {
+    /// The OpenSearch sink's part.
+    ///
+    /// # Errors
+    ///
+    /// The sink is another one.
+    pub fn opensearch(&self) -> Result<opensearch::Config, Error> {
+        let SinkUrl::OpenSearch { url, .. } = &self.sink.url else {
+            return Err(Error::usage(format!("expected an OpenSearch sink, http(s)://HOST:PORT, found {}", self.sink.url)));
+        };
+        let auth = match self.sink.auth {
+            Auth::None => sink::Auth::None,
+            Auth::Basic => sink::Auth::Basic,
+            Auth::Aws => sink::Auth::Aws,
+            Auth::Aoss => sink::Auth::Aoss,
+        };
+        Ok(opensearch::Config {
+            url: url.as_str().to_owned(),
+            auth: Some(auth),
+            username: self.sink.username.clone(),
+            password: self.sink.password.as_ref().map(|password| sink::Secret::new(password.reveal())),
+            password_file: self.sink.password_file.clone(),
+            ca_file: self.sink.ca_file.clone(),
+            client_certificate_file: self.sink.client_certificate_file.clone(),
+            gzip: self.delivery.gzip,
+            create_index: self.sink.create_index,
+            gc_deletes: Span(self.sink.gc_deletes).to_string(),
+            request_timeout: self.delivery.request_timeout,
+            aws: sink::Aws { region: self.sink.aws_region.clone(), assume_role_arn: self.sink.assume_role_arn.clone(), ..sink::Aws::default() },
+        })
+    }
+
+    /// The indices that the rules name, where they can be told without having seen the tables.
+    pub fn indices(&self) -> Vec<String> {
+        self.tables.iter().filter_map(index).collect()
+    }
+
+    /// The mappings that the rules name, by index.
+    ///
+    /// # Errors
+    ///
+    /// A mapping's file cannot be read, is no JSON object, or belongs to a rule whose index cannot be told.
+    pub fn mappings(&self) -> Result<HashMap<String, Value>, Error> {
+        let mut mappings = HashMap::new();
+        for rule in &self.tables {
+            let Some(path) = &rule.mapping else { continue };
+            let refuse = |what: String| Error::usage(format!("[[table]] {:?}: mapping {}: {what}", rule.name, path.display()));
+            let index = index(rule).ok_or_else(|| refuse("expected a rule with one index, found a pattern".to_owned()).help("give the rule an index without {table}"))?;
+            let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+            let mapping: Value = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+            if !mapping.is_object() {
+                return Err(refuse("expected a JSON object".to_owned()).help("revsync mapping SOURCE prints one"));
+            }
+            mappings.insert(index, mapping);
+        }
+        Ok(mappings)
+    }
+}
+
+/// The index of a rule, where it is one and the same for every table that the rule could be for.
+fn index(rule: &TableRule) -> Option<String> {
+    let table = if rule.name.contains('*') { None } else { default_index(&rule.name) };
+    match &rule.index {
+        Some(template) if template.contains("{table}") => Some(template.replace("{table}", &table?)),
+        Some(name) => Some(name.clone()),
+        None => table,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_of_a_rule_is_told_where_it_is_the_same_for_all_its_tables() {
+        for (name, template, expected) in [
+            ("Person", None, Some("person")),
+            ("Person", Some("people"), Some("people")),
+            ("Person", Some("ledger-{table}"), Some("ledger-person")),
+            ("shop.*", Some("shop"), Some("shop")),
+            ("shop.*", Some("shop-{table}"), None),
+            ("shop.*", None, None),
+        ] {
+            let rule = TableRule { name: name.to_owned(), index: template.map(str::to_owned), ..TableRule::default() };
+            assert_eq!(index(&rule).as_deref(), expected, "{name} {template:?}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The wall clock, for what is written down. Waiting goes by tokio's clock, which tests can hold.
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Now, as RFC 3339 in UTC.
+pub(super) fn now() -> String {
+    OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default()
+}

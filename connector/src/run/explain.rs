@@ -1,0 +1,130 @@
+//! What would be done with a captured stream, and why: one line per unit. Sends and stores nothing.
+
+use serde::Serialize;
+
+use crate::codec::{self, Content, Decoder};
+use crate::error::Error;
+use crate::metrics::{Notes, Skip};
+use crate::operation::Operation;
+use crate::plan::mapping::{Mapping, Planned};
+use crate::record::{Fault, Position, Record};
+
+/// What would become of one unit.
+#[derive(Debug, Serialize)]
+pub struct Explained {
+    /// The shard: the file of a captured stream.
+    pub origin: String,
+    /// The record's place in it.
+    pub position: Position,
+    /// The sub-sequence number inside a KPL aggregate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sub: Option<u64>,
+    /// The unit's place inside its user record.
+    pub unit: u32,
+    /// `index`, `delete`, `skip` or `dead_letter`.
+    pub action: &'static str,
+    /// The table, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// The index, where something would be sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// The document id, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The version, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// Why.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Explained {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.origin, self.position)?;
+        if let Some(sub) = self.sub {
+            write!(f, " sub-record {sub}")?;
+        }
+        if self.unit > 0 {
+            write!(f, " value {}", self.unit)?;
+        }
+        write!(f, ": {}", self.action.replace('_', " "))?;
+        match (&self.index, &self.table, &self.id) {
+            (Some(index), _, Some(id)) => write!(f, " {index}/{id}")?,
+            (None, Some(table), Some(id)) => write!(f, " {table} {id}")?,
+            _ => {}
+        }
+        if let Some(version) = self.version {
+            write!(f, " at version {version}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// Explains every unit of a record.
+///
+/// # Errors
+/// Two tables that come to one index: a run would stop here.
+pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mut tell: impl FnMut(Explained)) -> Result<(), Error> {
+    let (mut units, mut notes) = (Vec::new(), Notes::default());
+    decoder.decode(record, &mut units, &mut notes);
+    for unit in units {
+        let mut explained = Explained {
+            origin: if record.origin.shard.is_empty() { record.origin.stream.clone() } else { record.origin.shard.clone() },
+            position: codec::position(&record.position, unit.sub),
+            sub: unit.sub,
+            unit: unit.index,
+            action: "skip",
+            table: None,
+            index: None,
+            id: None,
+            version: None,
+            reason: String::new(),
+        };
+        let planned = match unit.content {
+            Content::Skip(reason) => Planned::Skip(reason),
+            Content::Fault(fault) => Planned::Fault(fault),
+            Content::Revision(revision) => {
+                explained.table = Some(revision.table.to_string());
+                explained.id = Some(revision.id.clone());
+                explained.version = Some(revision.version);
+                mapping.plan(revision)?
+            }
+        };
+        fill(&mut explained, planned);
+        tell(explained);
+    }
+    Ok(())
+}
+
+fn fill(explained: &mut Explained, planned: Planned) {
+    match planned {
+        Planned::Skip(reason) => explained.reason = format!("{}, {}", reason.as_str(), why(reason)),
+        Planned::Fault(Fault { kind, reason }) => {
+            explained.action = "dead_letter";
+            explained.reason = format!("{kind}, {reason}");
+        }
+        Planned::Operation(operation) => {
+            explained.action = operation.action();
+            let target = operation.target();
+            explained.index = Some(target.index.to_string());
+            explained.id = Some(target.id.clone());
+            explained.reason = match &operation {
+                Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
+                Operation::Delete { .. } => "neither data nor dataHash is present".to_owned(),
+            };
+        }
+    }
+}
+
+/// A skip's reason in words.
+pub fn why(reason: Skip) -> &'static str {
+    match reason {
+        Skip::Control => "a control record of the stream",
+        Skip::BlockSummary => "the journal's own bookkeeping",
+        Skip::Filtered => "a delete, and the rule keeps what was deleted",
+        Skip::Redacted => "the content of this revision was removed, a newer revision holds the document's state",
+        Skip::Unmapped => "there are rules, and none of them is for this table",
+        Skip::NoChange => "there is nothing to write",
+    }
+}

@@ -1,0 +1,86 @@
+//! A bounded scan: reads a captured stream from its beginning to its end, delivers everything, and stops.
+//!
+//! Goes by the stream alone: no checkpoint is read or written, so running it twice is as good as once.
+
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep_until;
+
+use super::deliver::{Deliver, interrupted};
+use crate::error::{Error, Kind};
+use crate::metrics::Counts;
+use crate::source::capture::{Capture, Page};
+
+/// Bytes that one read asks for.
+const PAGE: usize = 1024 * 1024;
+
+/// How long what is under way may take after a stop signal.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Scans the capture into the line and waits until all of it is settled. `progress` hears the input bytes read so far and the counts.
+///
+/// # Errors
+/// What ended the scan early. Everything that could be read before is delivered first, unless the sink itself was the reason.
+pub async fn sync(
+    capture: Capture,
+    deliver: &mut Deliver,
+    mut stop: watch::Receiver<bool>,
+    mut progress: impl FnMut(u64, &Counts),
+) -> Result<(), Error> {
+    let scanned = tokio::select! {
+        biased;
+        () = stopped(&mut stop) => Err(interrupted()),
+        scanned = scan(capture, deliver, &mut progress) => scanned,
+    };
+    let finished = match &scanned {
+        Err(error) if matches!(error.kind, Kind::Interrupted | Kind::Sink | Kind::Pending | Kind::DeadLetters) => {
+            deliver.stop(GRACE).await;
+            Ok(())
+        }
+        _ => tokio::select! {
+            biased;
+            () = stopped(&mut stop) => {
+                deliver.stop(GRACE).await;
+                Err(interrupted())
+            }
+            finished = deliver.finish() => finished,
+        },
+    };
+    progress(u64::MAX, &deliver.counts());
+    scanned.and(finished)
+}
+
+async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut(u64, &Counts)) -> Result<(), Error> {
+    let mut reading = spawn_blocking(move || read(capture));
+    loop {
+        let linger = deliver.linger_until();
+        let (capture, page) = tokio::select! {
+            page = &mut reading => page.map_err(|error| Error::new(Kind::Source, format!("the source could not be read: {error}")))?,
+            () = async { match linger { Some(until) => sleep_until(until).await, None => pending().await } } => {
+                deliver.flush().await?;
+                continue;
+            }
+        };
+        let Some(page) = page? else { return Ok(()) };
+        // The next page is read while this one is worked on; it is the one page that is not in the line's memory budget.
+        reading = spawn_blocking(move || read(capture));
+        for record in &page.records {
+            deliver.push(record).await?;
+        }
+        progress(page.read, &deliver.counts());
+    }
+}
+
+fn read(mut capture: Capture) -> (Capture, Result<Option<Page>, Error>) {
+    let page = capture.read(PAGE);
+    (capture, page)
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        pending::<()>().await;
+    }
+}

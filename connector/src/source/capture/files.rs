@@ -1,0 +1,164 @@
+//! The files of a captured stream: which there are, and each one's bytes up to the length that it had at the start, decompressed.
+//!
+//! Goes by content: a name decides only that a manifest is none and that a hidden file is left alone.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::recognise::{BYTE_ORDER_MARK, Format, recognise};
+use super::window::Window;
+use crate::error::{Error, Kind};
+
+/// How often a file may be compressed over again.
+const NESTED: usize = 4;
+
+/// One input that is to be read.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// Standard input, or a pipe given by its path.
+    Pipe(Option<PathBuf>),
+    /// A file: its path, its name below the directory, and its length at the start.
+    File { path: PathBuf, name: String, length: u64 },
+}
+
+/// An input that was recognised, at the beginning of its first value.
+pub(super) struct Opened {
+    pub(super) format: Format,
+    pub(super) compressed: bool,
+    pub(super) window: Window,
+    /// The bytes of the input read so far, before decompression.
+    pub(super) read: Arc<AtomicU64>,
+}
+
+/// Why an input cannot be read at all.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It cannot be opened.
+    Unreadable(io::Error),
+    /// It is no captured stream; what was found instead.
+    NotACapture(String),
+}
+
+impl Entry {
+    /// Opens an input and recognises how it is kept.
+    pub(super) fn open(&self) -> Result<Opened, Refused> {
+        let (input, length): (Box<dyn Read + Send>, _) = match self {
+            Self::Pipe(None) => (Box::new(io::stdin()), None),
+            Self::Pipe(Some(path)) => (Box::new(File::open(path).map_err(Refused::Unreadable)?), None),
+            Self::File { path, length, .. } => (Box::new(File::open(path).map_err(Refused::Unreadable)?.take(*length)), Some(*length)),
+        };
+        let read = Arc::new(AtomicU64::new(0));
+        let mut window = Window::new(Box::new(Counted { input, read: Arc::clone(&read), length }));
+        let mut compressed = false;
+        for _ in 0..NESTED {
+            window.need(1);
+            let format = recognise(window.bytes(), window.ended()).map_err(Refused::NotACapture)?;
+            if format != Format::Gzip {
+                if window.bytes().starts_with(BYTE_ORDER_MARK) {
+                    window.skip(BYTE_ORDER_MARK.len() as u64);
+                }
+                return Ok(Opened { format, compressed, window, read });
+            }
+            compressed = true;
+            window = Window::new(Box::new(Stepwise(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, window.into_input())))));
+        }
+        Err(Refused::NotACapture("found gzip inside gzip, over and over".to_owned()))
+    }
+}
+
+/// Counts what is read, and does not take a file that became shorter for one that ends there.
+struct Counted {
+    input: Box<dyn Read + Send>,
+    read: Arc<AtomicU64>,
+    length: Option<u64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        let read = self.read.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        if count == 0 && !buffer.is_empty() && self.length.is_some_and(|length| read < length) {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"));
+        }
+        Ok(count)
+    }
+}
+
+/// Decompresses in small steps, because a step that meets damage gives nothing of what it had decompressed before.
+struct Stepwise<R>(R);
+
+impl<R: Read> Read for Stepwise<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let step = buffer.len().min(4 << 10);
+        self.0.read(&mut buffer[..step])
+    }
+}
+
+/// Finds the inputs that a source names: one, or the files of a directory in the order of their names, and what was passed over.
+pub(super) fn find(source: &str) -> Result<(Vec<Entry>, Vec<String>), Error> {
+    if source == "-" {
+        return Ok((vec![Entry::Pipe(None)], Vec::new()));
+    }
+    let path = Path::new(source);
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::new(Kind::Source, format!("{source} does not exist"))
+            .help("a SOURCE is the path of a captured file or a directory of them, - for standard input, or the URL of a stream"),
+        _ => unreadable(source, &error),
+    })?;
+    if metadata.is_dir() {
+        let mut walk = Walk { files: Vec::new(), notes: Vec::new(), seen: HashSet::new() };
+        walk.directory(path, "").map_err(|(name, error)| unreadable(&name, &error))?;
+        walk.files.sort_by(|a, b| a.1.cmp(&b.1));
+        let entries = walk.files.into_iter().map(|(path, name, length)| Entry::File { path, name, length }).collect();
+        Ok((entries, walk.notes))
+    } else if metadata.is_file() {
+        Ok((vec![Entry::File { path: path.to_owned(), name: String::new(), length: metadata.len() }], Vec::new()))
+    } else {
+        Ok((vec![Entry::Pipe(Some(path.to_owned()))], Vec::new()))
+    }
+}
+
+/// The error for what the operating system does not let us read.
+pub(super) fn unreadable(name: &str, error: &io::Error) -> Error {
+    Error::new(Kind::Source, format!("{name} cannot be read: {error}")).help("check its path and permissions")
+}
+
+struct Walk {
+    files: Vec<(PathBuf, String, u64)>,
+    notes: Vec<String>,
+    seen: HashSet<PathBuf>,
+}
+
+impl Walk {
+    fn directory(&mut self, path: &Path, below: &str) -> Result<(), (String, io::Error)> {
+        let failed = |error| (path.display().to_string(), error);
+        // A directory that links back to one above it is read once.
+        if !self.seen.insert(fs::canonicalize(path).map_err(failed)?) {
+            return Ok(());
+        }
+        let mut children = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed)?;
+        children.sort_by_key(fs::DirEntry::file_name);
+        for child in children {
+            let (path, name) = (child.path(), child.file_name().to_string_lossy().into_owned());
+            if name.starts_with('.') {
+                continue;
+            }
+            let name = if below.is_empty() { name } else { format!("{below}/{name}") };
+            match fs::metadata(&path) {
+                Ok(metadata) if metadata.is_dir() => self.directory(&path, &name)?,
+                Ok(_) if path.extension().is_some_and(|extension| extension == "manifest") => self.notes.push(format!("{name}: a manifest")),
+                Ok(metadata) if metadata.is_file() => self.files.push((path, name, metadata.len())),
+                Ok(_) => self.notes.push(format!("{name}: not a file")),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => self.notes.push(format!("{name}: a link to nothing")),
+                Err(error) => return Err((path.display().to_string(), error)),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+//! Captured streams: a file, a directory or standard input, recognised by content and read in bounded memory whatever its size.
+//!
+//! Every record is complete in itself. Damage becomes a record that says so, and reading goes on wherever the format lets it; where it does
+//! not, everything before the damage is handed out first. Never decodes a record, never reads past the length that a file had at the start.
+
+mod files;
+mod ion_binary;
+mod ion_layout;
+mod ion_text;
+mod json;
+mod recognise;
+#[cfg(test)]
+mod tests;
+mod text;
+mod window;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+use crate::error::{Error, Kind};
+use crate::record::{Fault, Origin, Position, Record};
+use files::{Entry, Opened, Refused};
+use recognise::Format;
+use window::{VALUE_LIMIT, Window};
+
+/// A captured stream that is being read.
+pub struct Capture {
+    source: String,
+    waiting: VecDeque<Entry>,
+    current: Option<Input>,
+    /// A record that no longer fitted into the last page.
+    held: Option<Record>,
+    finished_bytes: u64,
+    total: Option<u64>,
+    files: usize,
+    notes: Vec<String>,
+    broken: Vec<Error>,
+}
+
+/// Some records, in order.
+#[derive(Debug)]
+pub struct Page {
+    /// The records; never none.
+    pub records: Vec<Record>,
+    /// Bytes of the input read so far, as they are stored (compressed, where they are). To be compared with [`Capture::total`].
+    pub read: u64,
+}
+
+/// A record as a format's framing finds it.
+#[derive(Debug)]
+struct Framed {
+    offset: u64,
+    data: Bytes,
+    damage: Option<Fault>,
+}
+
+/// Why nothing more can be read of a file.
+#[derive(Debug)]
+struct Broken {
+    offset: u64,
+    what: String,
+}
+
+/// One file on the way through its framing.
+struct Input {
+    name: String,
+    origin: Arc<Origin>,
+    framing: Framing,
+    compressed: bool,
+    window: Window,
+    read: Arc<AtomicU64>,
+}
+
+enum Framing {
+    Empty,
+    IonBinary(ion_binary::IonBinary),
+    IonText(ion_text::IonText),
+    ObjectLines,
+    Json(json::Json),
+    Whole,
+}
+
+impl Capture {
+    /// Opens a captured stream: the path of a file or directory, or `-` for standard input.
+    ///
+    /// The lengths that the files have now are the bound of the scan.
+    ///
+    /// # Errors
+    /// What does not exist, cannot be read, or is no captured stream; a directory without one.
+    pub fn open(source: &str) -> Result<Self, Error> {
+        let (entries, notes) = files::find(source)?;
+        let mut capture = Self {
+            source: source.to_owned(),
+            waiting: VecDeque::new(),
+            current: None,
+            held: None,
+            finished_bytes: 0,
+            total: Some(0),
+            files: 0,
+            notes,
+            broken: Vec::new(),
+        };
+        for entry in entries {
+            capture.admit(entry)?;
+        }
+        if capture.files > 0 {
+            return Ok(capture);
+        }
+        let what = match capture.notes.len() {
+            0 => format!("{source} is an empty directory"),
+            _ => format!("{source} is a directory without a captured stream; passed over: {}", capture.notes.join(", ")),
+        };
+        Err(Error::new(Kind::Source, what).help("name the directory or file that holds the captured stream"))
+    }
+
+    /// Bytes of all files, as they are stored; `None` for a pipe, whose length nobody knows.
+    pub fn total(&self) -> Option<u64> {
+        self.total
+    }
+
+    /// How many files are read.
+    pub fn files(&self) -> usize {
+        self.files
+    }
+
+    /// What was passed over in a directory, and why: for a line to the user before the run.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The next records: at most about `budget` bytes of them, and one at least. `None` is the end.
+    ///
+    /// Reads files and so may block; a damaged record is no error but a [`Record`] with its [`Fault`].
+    ///
+    /// # Errors
+    /// A file cannot be read to its end. Comes once, after all records that could be read, of this file and of all others.
+    pub fn read(&mut self, budget: usize) -> Result<Option<Page>, Error> {
+        let (mut records, mut size) = (Vec::new(), 0);
+        while let Some(record) = self.held.take().or_else(|| self.next_record()) {
+            let more = record.data.len() + size_of::<Record>();
+            if !records.is_empty() && size + more > budget {
+                self.held = Some(record);
+                break;
+            }
+            size += more;
+            records.push(record);
+        }
+        if !records.is_empty() {
+            let current = self.current.as_ref().map_or(0, |input| input.read.load(Ordering::Relaxed));
+            return Ok(Some(Page { records, read: self.finished_bytes + current }));
+        }
+        let broken = std::mem::take(&mut self.broken);
+        let count = broken.len();
+        match broken.into_iter().next() {
+            None => Ok(None),
+            Some(first) if count == 1 => Err(first),
+            Some(mut first) => {
+                first.what = format!("{} files could not be read to their ends, the first: {}", count, first.what);
+                Err(first)
+            }
+        }
+    }
+
+    /// Recognises a file before the run; a directory's other files are passed over with a note.
+    fn admit(&mut self, entry: Entry) -> Result<(), Error> {
+        match (entry.open(), &entry) {
+            (Err(Refused::Unreadable(error)), _) => return Err(files::unreadable(&self.label(&entry), &error)),
+            (Err(Refused::NotACapture(found)), Entry::File { name, .. }) if !name.is_empty() => {
+                self.notes.push(format!("{name}: {found}"));
+                return Ok(());
+            }
+            (Err(Refused::NotACapture(found)), _) => {
+                let what = format!(
+                    "{} is not a captured stream: expected Ion binary (E0 01 00 EA), Ion text, JSON lines of Base64 records, a Lambda event, a \
+                     GetRecords answer or a KPL aggregate, plain or gzipped; {found}",
+                    self.label(&entry)
+                );
+                return Err(Error::new(Kind::Source, what).help("name a file that holds stream records"));
+            }
+            (Ok(_), Entry::File { name, length, .. }) if !name.is_empty() => self.total = self.total.map(|total| total + length),
+            // The only input: kept open, because a pipe can be read only once.
+            (Ok(opened), _) => {
+                self.total = if let Entry::File { length, .. } = entry { Some(length) } else { None };
+                self.current = Some(self.input(&entry, opened));
+                self.files = 1;
+                return Ok(());
+            }
+        }
+        self.files += 1;
+        self.waiting.push_back(entry);
+        Ok(())
+    }
+
+    fn label(&self, entry: &Entry) -> String {
+        match entry {
+            Entry::Pipe(None) => "standard input".to_owned(),
+            Entry::File { name, .. } if !name.is_empty() => format!("{}/{name}", self.source.trim_end_matches('/')),
+            _ => self.source.clone(),
+        }
+    }
+
+    fn input(&self, entry: &Entry, opened: Opened) -> Input {
+        let shard = if let Entry::File { name, .. } = entry { name.clone() } else { String::new() };
+        let framing = match opened.format {
+            // Gzip is taken off before.
+            Format::Empty | Format::Gzip => Framing::Empty,
+            Format::IonBinary => Framing::IonBinary(ion_binary::IonBinary::default()),
+            Format::IonText => Framing::IonText(ion_text::IonText::default()),
+            Format::ObjectLines => Framing::ObjectLines,
+            Format::Json => Framing::Json(json::Json::default()),
+            Format::Whole => Framing::Whole,
+        };
+        Input {
+            name: self.label(entry),
+            origin: Arc::new(Origin { stream: self.source.clone(), shard }),
+            framing,
+            compressed: opened.compressed,
+            window: opened.window,
+            read: opened.read,
+        }
+    }
+
+    fn next_record(&mut self) -> Option<Record> {
+        loop {
+            let input = match &mut self.current {
+                Some(input) => input,
+                None => {
+                    let entry = self.waiting.pop_front()?;
+                    match entry.open() {
+                        Ok(opened) => {
+                            let input = self.input(&entry, opened);
+                            self.current.insert(input)
+                        }
+                        Err(refused) => {
+                            let name = self.label(&entry);
+                            self.broken.push(match refused {
+                                Refused::Unreadable(error) => files::unreadable(&name, &error),
+                                Refused::NotACapture(_) => Error::new(Kind::Source, format!("{name} changed while the directory was read")),
+                            });
+                            continue;
+                        }
+                    }
+                }
+            };
+            match input.next() {
+                Ok(Some(record)) => return Some(record),
+                Ok(None) => {}
+                Err(error) => self.broken.push(error),
+            }
+            self.finished_bytes += input.read.load(Ordering::Relaxed);
+            self.current = None;
+        }
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture").field("source", &self.source).field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Input {
+    fn next(&mut self) -> Result<Option<Record>, Error> {
+        let window = &mut self.window;
+        let framed = match &mut self.framing {
+            Framing::Empty => Ok(None),
+            Framing::IonBinary(framing) => framing.next(window),
+            Framing::IonText(framing) => framing.next(window),
+            Framing::ObjectLines => Ok(text::next_line(window)),
+            Framing::Json(framing) => framing.next(window),
+            Framing::Whole => whole(window),
+        };
+        if let Ok(Some(Framed { offset, data, damage })) = framed {
+            return Ok(Some(Record { origin: Arc::clone(&self.origin), position: Position::Byte { offset }, data, damage }));
+        }
+        let after = if self.compressed { " of its decompressed content" } else { "" };
+        // An input that fails looks to its framing like one that was cut off; this is the real reason.
+        let what = match (self.window.take_failure(), framed) {
+            (Some(failure), _) => {
+                let end = self.window.offset() + self.window.bytes().len() as u64;
+                let how = if self.compressed { "is damaged or cut off" } else { "cannot be read" };
+                format!("{} {how} after byte {end}{after}: {failure}", self.name)
+            }
+            (None, Err(broken)) => format!("{} is damaged at byte {}{after}: {}", self.name, broken.offset, broken.what),
+            (None, _) => return Ok(None),
+        };
+        Err(Error::new(Kind::Source, what)
+            .help("everything before it was read; capture it again or cut the damage out, and run the same command: nothing is written twice"))
+    }
+}
+
+/// A file that is one record.
+fn whole(window: &mut Window) -> Result<Option<Framed>, Broken> {
+    while window.more() {}
+    match window.bytes().len() {
+        0 => Ok(None),
+        length if length <= VALUE_LIMIT => Ok(Some(Framed { offset: window.offset(), data: window.take(length), damage: None })),
+        _ => Err(Broken { offset: window.offset(), what: "expected one record of at most 16 MiB, found more".to_owned() }),
+    }
+}

@@ -1,0 +1,248 @@
+//! Tells by its first bytes how a captured stream is kept.
+//!
+//! Goes by content, never by a file's name. Never reads: it is given the beginning.
+
+use memchr::memchr;
+
+use super::ion_binary::find_version_marker;
+use super::json::{BASE64, string};
+use super::text::{blank, quoted};
+
+use base64::Engine;
+
+/// The magic of a KPL aggregate (KPL aggregation format).
+const KPL_MAGIC: [u8; 4] = [0xF3, 0x89, 0x9A, 0xC2];
+
+/// The magic of gzip (RFC 1952).
+const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
+
+/// How many lines are looked at, when the first one does not tell.
+const LINES: usize = 12;
+
+/// How a captured stream is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Nothing but blanks.
+    Empty,
+    /// Compressed; what is inside is recognised again.
+    Gzip,
+    /// Values of Ion binary.
+    IonBinary,
+    /// Values of Ion text.
+    IonText,
+    /// JSON objects that are QLDB stream records themselves, one a line. JSON is Ion text, too.
+    ObjectLines,
+    /// Kinesis records as JSON.
+    Json,
+    /// One Kinesis record as it is.
+    Whole,
+}
+
+/// Recognises a capture by its first bytes (`complete`: they are all there are). An error says what was found instead.
+pub(super) fn recognise(prefix: &[u8], complete: bool) -> Result<Format, String> {
+    if prefix.starts_with(&GZIP_MAGIC) {
+        return Ok(Format::Gzip);
+    }
+    if prefix.starts_with(&KPL_MAGIC) {
+        return Ok(Format::Whole);
+    }
+    if matches!(prefix, [0xE0, _, _, 0xEA, ..]) {
+        return Ok(Format::IonBinary);
+    }
+    let text = prefix.strip_prefix(BYTE_ORDER_MARK).unwrap_or(prefix);
+    if text.iter().any(|&b| b < b' ' && !blank(b)) {
+        // A damaged beginning does not hide the records behind it.
+        return find_version_marker(prefix).map(|_| Format::IonBinary).ok_or_else(|| format!("found binary data that begins {}", shown(prefix)));
+    }
+    let mut rest = skip_comments(text);
+    if rest.is_empty() && complete {
+        return Ok(Format::Empty);
+    }
+    let mut first = true;
+    for _ in 0..LINES {
+        rest = skip_comments(rest);
+        if rest.is_empty() {
+            break;
+        }
+        if let Some(format) = look(rest, first) {
+            return Ok(format);
+        }
+        first = false;
+        rest = memchr(b'\n', rest).map_or(&[][..], |end| &rest[end..]);
+    }
+    Err("found text that is neither".to_owned())
+}
+
+/// U+FEFF in UTF-8, which some editors write before a text.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Blanks and whole comments of Ion text.
+fn skip_comments(mut text: &[u8]) -> &[u8] {
+    loop {
+        text = text.trim_ascii_start();
+        let end = match text {
+            [b'/', b'/', ..] => memchr(b'\n', text),
+            [b'/', b'*', ..] => memchr::memmem::find(text, b"*/").map(|end| end + 2),
+            _ => return text,
+        };
+        text = end.map_or(&[], |end| &text[end..]);
+    }
+}
+
+/// What a text tells that begins here; `first`: it is the beginning of the file, so that less is enough.
+fn look(text: &[u8], first: bool) -> Option<Format> {
+    let line = text[..memchr(b'\n', text).unwrap_or(text.len())].trim_ascii_end();
+    match text[0] {
+        b'$' | b'\'' if text.starts_with(b"$ion_") || text.starts_with(b"'$ion_") => Some(Format::IonText),
+        b'{' => object(text, line, first),
+        b'[' if first => {
+            let inside = text[1..].trim_ascii_start();
+            (inside.first() == Some(&b'{') && object(inside, inside, false) == Some(Format::Json)).then_some(Format::Json)
+        }
+        b'"' => is_record(&string(line.strip_suffix(b",").unwrap_or(line))?).then_some(Format::Json),
+        b'a'..=b'z' | b'A'..=b'Z' | b'_' if first && annotates_struct(text) => Some(Format::IonText),
+        // Enough of a long line to see how the record begins.
+        _ => is_record(&BASE64.decode(line.get(..line.len().min(4096) / 4 * 4)?).or_else(|_| BASE64.decode(line)).ok()?).then_some(Format::Json),
+    }
+}
+
+/// Whether a record begins like one of a QLDB stream.
+fn is_record(data: &[u8]) -> bool {
+    matches!(data, [0xE0, 1, 0, 0xEA, ..]) || data.starts_with(&KPL_MAGIC) || data.starts_with(b"{") || data.starts_with(b"$ion_1_0")
+}
+
+/// Whether a name, `::` and a struct come first.
+fn annotates_struct(text: &[u8]) -> bool {
+    let name = text.iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$')).count();
+    text[name..].trim_ascii_start().strip_prefix(b"::").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"{"))
+}
+
+/// A struct or JSON object, by the names of its outermost fields.
+fn object(text: &[u8], line: &[u8], first: bool) -> Option<Format> {
+    let names = names(text);
+    let has = |wanted: &[&[u8]]| names.iter().any(|name| wanted.contains(name));
+    if has(&[b"recordType", b"qldbStreamArn"]) {
+        let quoted = text[1..].trim_ascii_start().first() == Some(&b'"');
+        let one_line = line.len() < text.len() && line.ends_with(b"}") && quoted;
+        return Some(if one_line { Format::ObjectLines } else { Format::IonText });
+    }
+    let json = text[1..].trim_ascii_start().first() == Some(&b'"');
+    if json {
+        return has(&[b"Records", b"records", b"Data", b"data", b"kinesis"]).then_some(Format::Json);
+    }
+    // An Ion struct with other fields may be damaged or of a kind not known yet; only the beginning of a file makes it a capture.
+    (first && !names.is_empty()).then_some(Format::IonText)
+}
+
+/// The names of the outermost fields, as far as the bytes go and are well formed. Quotes are left out.
+fn names(text: &[u8]) -> Vec<&[u8]> {
+    let (mut names, mut depth, mut at) = (Vec::new(), 0usize, 0);
+    let mut expected = false;
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'"' | b'\'' => {
+                let Ok(end) = quoted(text, at + 1, byte) else { break };
+                if expected {
+                    names.push(&text[at + 1..end - 1]);
+                }
+                (at, expected) = (end, false);
+                continue;
+            }
+            b'{' | b'[' | b'(' => {
+                depth += 1;
+                expected = depth == 1;
+            }
+            b'}' | b']' | b')' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    break;
+                }
+            }
+            b',' => expected = depth == 1,
+            _ if expected && (byte.is_ascii_alphabetic() || byte == b'_' || byte == b'$') => {
+                let length = text[at..].iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$')).count();
+                if !text[at + length..].trim_ascii_start().starts_with(b":") {
+                    break;
+                }
+                names.push(&text[at..at + length]);
+                (at, expected) = (at + length, false);
+                continue;
+            }
+            _ if expected && !blank(byte) => break,
+            _ => {}
+        }
+        at += 1;
+    }
+    names
+}
+
+/// The first bytes in hexadecimal.
+fn shown(bytes: &[u8]) -> String {
+    bytes.iter().take(4).map(|b| format!("{b:02X}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bytes: impl AsRef<[u8]>) -> Option<Format> {
+        recognise(bytes.as_ref(), true).ok()
+    }
+
+    #[test]
+    fn binary_captures_are_known_by_their_magic() {
+        assert_eq!(of([0xE0, 1, 0, 0xEA, 0xD0]), Some(Format::IonBinary));
+        assert_eq!(of([0xE0, 1, 1, 0xEA]), Some(Format::IonBinary), "another version is a capture that cannot be read");
+        assert_eq!(of([0x1F, 0x8B, 8]), Some(Format::Gzip));
+        assert_eq!(of([0xF3, 0x89, 0x9A, 0xC2, 0]), Some(Format::Whole));
+        assert_eq!(of([0x00, 9, 9, 0xE0, 1, 0, 0xEA, 0xD0]), Some(Format::IonBinary), "behind a damaged beginning");
+    }
+
+    #[test]
+    fn text_captures_are_known_by_how_they_begin() {
+        for (text, format) in [
+            ("", Format::Empty),
+            (" \r\n\n", Format::Empty),
+            ("// only a comment", Format::Empty),
+            ("$ion_1_0\n{a:1}", Format::IonText),
+            ("\u{FEFF}$ion_1_0", Format::IonText),
+            ("// hello\n/* x */{qldbStreamArn:\"a\"", Format::IonText),
+            ("$ion_symbol_table::{}", Format::IonText),
+            ("{recordType:1}", Format::IonText),
+            ("{ 'a b' : 1}", Format::IonText),
+            ("note::{a:1}", Format::IonText),
+            ("{\"recordType\":\"CONTROL\"}\n{\"recordType\":1}", Format::ObjectLines),
+            ("{\n  \"qldbStreamArn\": \"x\",\n \"recordType\":\"CONTROL\"}", Format::IonText),
+            ("{\"Data\":\"4AEA6g==\"}", Format::Json),
+            ("{\"SequenceNumber\":\"1\",\"data\":\"", Format::Json),
+            ("{\n \"Records\": [\n", Format::Json),
+            ("{\"kinesis\":{\"data\":\"\"}}", Format::Json),
+            ("{\"MillisBehindLatest\":0,\"Records\":[]}", Format::Json),
+            ("[{\"Data\":\"4AEA6g==\"}]", Format::Json),
+            ("\"4AEA6g==\"", Format::Json),
+            ("4AEA6g==", Format::Json),
+            ("84mawgoCazE=\n", Format::Json),
+            ("{\"Data\":\"4AEA\n{\"Data\":\"4AEA6g==\"}\n", Format::Json),
+            ("#!broken\n\n{\"Data\":\"4AEA6g==\"}\n", Format::Json),
+            ("{\"recordTy\n{\"recordType\":\"CONTROL\"}\n", Format::ObjectLines),
+        ] {
+            assert_eq!(of(text), Some(format), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_capture_is_told_with_what_was_found() {
+        for text in ["# A title\n\nSome text.", "hello", "{\"name\":\"x\",\"version\":\"1\"}", "id,version\n1,2\n", "<xml/>", "[1,2]", "\"hello\"", "'quoted'"] {
+            assert_eq!(of(text), None, "{text:?}");
+        }
+        assert_eq!(recognise(b"\x89PNG\r\n\x1a\n", true), Err("found binary data that begins 89 50 4E 47".to_owned()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_beginning_is_judged(bytes: Vec<u8>, text in "[ -~\n]{0,60}") {
+            let _ = recognise(&bytes, true);
+            let _ = recognise(text.as_bytes(), false);
+        }
+    }
+}

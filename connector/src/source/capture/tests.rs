@@ -1,0 +1,433 @@
+//! Whole captures, as files on disk.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::*;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name)
+}
+
+/// Everything that a capture gives, read in pages of a size, and its error.
+fn read(source: &Path, budget: usize) -> (Vec<Record>, Option<Error>) {
+    let mut capture = Capture::open(source.to_str().unwrap()).unwrap();
+    let mut records = Vec::new();
+    loop {
+        match capture.read(budget) {
+            Ok(Some(page)) => {
+                assert!(!page.records.is_empty());
+                assert!(capture.total().is_none_or(|total| page.read <= total), "more was read than there is");
+                records.extend(page.records);
+            }
+            Ok(None) => return (records, None),
+            Err(error) => {
+                assert!(capture.read(budget).unwrap().is_none(), "an error comes once");
+                return (records, Some(error));
+            }
+        }
+    }
+}
+
+fn good(source: &Path) -> Vec<Bytes> {
+    let (records, error) = read(source, 1 << 20);
+    assert_eq!(error, None);
+    assert!(records.iter().all(|r| r.damage.is_none()), "{records:?}");
+    records.into_iter().map(|r| r.data).collect()
+}
+
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn written(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    directory
+}
+
+fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let directory = written(&[("capture", bytes)]);
+    let path = directory.path().join("capture");
+    (directory, path)
+}
+
+fn text_of(records: &[Record]) -> Vec<String> {
+    records.iter().filter(|r| r.damage.is_none()).map(|r| String::from_utf8_lossy(&r.data).into_owned()).collect()
+}
+
+#[test]
+fn the_recorded_stream_gives_the_same_records_in_every_binary_form() {
+    let binary = good(&fixture("vehicle-registration/stream.10n"));
+    assert_eq!(binary.len(), 75);
+    assert!(binary.iter().all(|r| r.starts_with(&[0xE0, 1, 0, 0xEA])));
+    for form in ["stream.10n.gz", "stream.jsonl", "stream.jsonl.gz", "get-records.json", "get-records.json.gz"] {
+        assert_eq!(good(&fixture(&format!("vehicle-registration/{form}"))), binary, "{form}");
+    }
+    let text = good(&fixture("vehicle-registration/stream.ion"));
+    assert_eq!(text.len(), binary.len());
+    assert_eq!(good(&fixture("vehicle-registration/stream.ion.gz")), text);
+}
+
+#[test]
+fn a_lambda_event_gives_its_aggregates_as_they_are() {
+    let records = good(&fixture("vehicle-registration/lambda-event.json"));
+    assert_eq!(good(&fixture("vehicle-registration/lambda-event.json.gz")), records);
+    assert!(records.iter().any(|r| r.starts_with(&[0xF3, 0x89, 0x9A, 0xC2])));
+    assert!(records.iter().any(|r| r.starts_with(&[0xE0, 1, 0, 0xEA])));
+}
+
+#[test]
+fn one_aggregate_in_a_file_is_one_record() {
+    let records = good(&fixture("qldb/documentation.kpl"));
+    assert_eq!(records, [fs::read(fixture("qldb/documentation.kpl")).unwrap()]);
+}
+
+#[test]
+fn pages_keep_to_their_budget_and_give_all_records_in_order() {
+    let path = fixture("vehicle-registration/stream.10n");
+    let (all, _) = read(&path, 1 << 30);
+    for budget in [1, 700, 5000] {
+        let mut capture = Capture::open(path.to_str().unwrap()).unwrap();
+        let (mut offsets, mut pages, mut last) = (Vec::new(), 0, 0);
+        while let Some(page) = capture.read(budget).unwrap() {
+            let size: usize = page.records.iter().map(|r| r.data.len()).sum();
+            assert!(page.records.len() == 1 || size <= budget, "{size} bytes in a page of {budget}");
+            assert!(page.read >= last);
+            (pages, last) = (pages + 1, page.read);
+            offsets.extend(page.records.into_iter().map(|r| r.position));
+        }
+        assert!(pages > 1);
+        assert_eq!(offsets, all.iter().map(|r| r.position.clone()).collect::<Vec<_>>());
+        assert_eq!(Some(last), capture.total());
+    }
+}
+
+#[test]
+fn positions_are_unique_and_ascend_in_every_form() {
+    for form in ["stream.10n", "stream.ion", "stream.jsonl", "lambda-event.json", "get-records.json", "get-records.json.gz"] {
+        let (records, _) = read(&fixture(&format!("vehicle-registration/{form}")), 1 << 20);
+        assert!(records.windows(2).all(|pair| pair[0].position < pair[1].position), "{form}");
+    }
+}
+
+#[test]
+fn the_offset_in_a_json_container_is_that_of_the_data() {
+    let path = fixture("vehicle-registration/get-records.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let (records, _) = read(&path, 1 << 20);
+    for record in records {
+        let Position::Byte { offset } = record.position else { panic!() };
+        assert!(text[offset as usize..].starts_with("\"4AEA6"));
+    }
+}
+
+#[test]
+fn records_of_a_file_carry_the_source_as_their_origin() {
+    let path = fixture("qldb/documentation.10n");
+    let (records, _) = read(&path, 1 << 20);
+    assert_eq!(records[0].origin.to_string(), path.to_str().unwrap());
+}
+
+#[test]
+fn a_directory_is_read_file_by_file_in_the_order_of_names() {
+    let directory = written(&[
+        ("b.ion", b"{recordType:2}"),
+        ("a.ion", b"{recordType:1}"),
+        ("deep/er/c.jsonl", b"{\"Data\":\"4AEA6g8=\"}\n"),
+        ("empty.ion", b""),
+        (".hidden.ion", b"{recordType:3}"),
+        (".hidden/d.ion", b"{recordType:4}"),
+        ("README.md", b"# About\n\nNothing."),
+        ("notes.txt", b"some words"),
+        ("export.started.manifest", b"{ledgerName:\"x\"}"),
+        ("picture.png", b"\x89PNG\r\n\x1a\n\0\0"),
+    ]);
+    let (records, error) = read(directory.path(), 1 << 20);
+    assert_eq!(error, None);
+    let shards: Vec<_> = records.iter().map(|r| r.origin.shard.as_str()).collect();
+    assert_eq!(shards, ["a.ion", "b.ion", "deep/er/c.jsonl"]);
+    assert!(records.iter().all(|r| r.origin.stream == directory.path().to_str().unwrap()));
+    let capture = Capture::open(directory.path().to_str().unwrap()).unwrap();
+    assert_eq!(capture.files(), 4);
+    assert_eq!(capture.notes().len(), 4, "{:?}", capture.notes());
+    assert_eq!(capture.total(), Some(14 + 14 + 21));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_links_to_itself_is_read_once() {
+    let directory = written(&[("a/one.ion", b"{recordType:1}")]);
+    std::os::unix::fs::symlink(directory.path(), directory.path().join("a/loop")).unwrap();
+    std::os::unix::fs::symlink("nowhere", directory.path().join("dangling")).unwrap();
+    assert_eq!(read(directory.path(), 1 << 20).0.len(), 1);
+}
+
+#[test]
+fn a_damaged_file_of_a_directory_ends_the_run_after_all_others() {
+    let mut cut = fs::read(fixture("qldb/documentation.10n")).unwrap();
+    cut.truncate(cut.len() - 1);
+    let directory = written(&[("1.10n", &cut), ("2.ion", b"{recordType:1}"), ("3.10n", &cut), ("4.ion", b"{recordType:2}")]);
+    let (records, error) = read(directory.path(), 1 << 20);
+    assert_eq!(records.len(), 3 + 1 + 3 + 1);
+    let what = error.unwrap().what;
+    assert!(what.starts_with("2 files"), "{what}");
+    assert!(what.contains("1.10n is damaged at byte"), "{what}");
+}
+
+#[test]
+fn what_cannot_be_opened_is_said_with_what_to_do() {
+    let directory = written(&[("text", b"hello\nworld\n"), ("none/README", b"# x"), ("empty/.hidden", b"")]);
+    let error = |name: &str| Capture::open(directory.path().join(name).to_str().unwrap()).unwrap_err();
+    for (name, says) in [
+        ("missing", "does not exist"),
+        ("text", "is not a captured stream: expected Ion binary (E0 01 00 EA)"),
+        ("none", "without a captured stream; passed over: README"),
+        ("empty", "is an empty directory"),
+    ] {
+        let error = error(name);
+        assert_eq!(error.kind, Kind::Source);
+        assert!(error.what.contains(says), "{error}");
+        assert!(error.help.is_some());
+    }
+}
+
+#[test]
+fn an_empty_file_is_a_capture_without_records() {
+    for bytes in [&b""[..], b"\n \r\n", &gz(b"")] {
+        let (_directory, path) = file(bytes);
+        assert_eq!(good(&path).len(), 0);
+    }
+}
+
+#[test]
+fn a_damaged_ion_file_gives_everything_before_and_names_file_and_offset() {
+    let whole = fs::read(fixture("vehicle-registration/stream.10n")).unwrap();
+    let (_directory, path) = file(&whole[..whole.len() - 10]);
+    let (records, error) = read(&path, 1 << 20);
+    assert_eq!(records.len(), 74);
+    let error = error.unwrap();
+    assert_eq!(error.kind, Kind::Source);
+    assert!(error.what.starts_with(&format!("{} is damaged at byte ", path.display())), "{error}");
+}
+
+#[test]
+fn a_cut_off_gzip_file_gives_everything_before_and_says_so() {
+    let whole = gz(&fs::read(fixture("vehicle-registration/stream.10n")).unwrap());
+    let (_directory, path) = file(&whole[..whole.len() / 2]);
+    let (records, error) = read(&path, 1 << 20);
+    assert!(records.len() > 20, "only {} records", records.len());
+    assert!(records.iter().all(|r| r.damage.is_none()));
+    assert!(error.unwrap().what.contains("is damaged or cut off after byte"));
+}
+
+#[test]
+fn every_member_of_a_gzip_file_is_read_and_gzip_inside_gzip_too() {
+    let (_directory, path) = file(&[gz(b"{recordType:1}\n"), gz(b"{recordType:2}\n")].concat());
+    assert_eq!(good(&path), ["{recordType:1}", "{recordType:2}"]);
+    let (_directory, path) = file(&gz(&gz(b"{recordType:1}")));
+    assert_eq!(good(&path), ["{recordType:1}"]);
+}
+
+#[test]
+fn a_compressed_file_of_any_size_is_read_in_bounded_memory() {
+    let mut text = b"{recordType:1}\n".to_vec();
+    text.resize(100 << 20, b' ');
+    text.extend_from_slice(b"\n{recordType:2}\n");
+    let (_directory, path) = file(&gz(&text));
+    let mut capture = Capture::open(path.to_str().unwrap()).unwrap();
+    let mut records = Vec::new();
+    while let Some(page) = capture.read(1).unwrap() {
+        records.extend(page.records);
+        assert!(capture.current.as_ref().is_none_or(|input| input.window.bytes().len() <= 1 << 20), "the window grew");
+    }
+    assert_eq!(text_of(&records), ["{recordType:1}", "{recordType:2}"]);
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_record() {
+    let (_directory, path) = file("\u{FEFF}{recordType:1}".as_bytes());
+    assert_eq!(good(&path), ["{recordType:1}"]);
+}
+
+#[test]
+fn a_file_that_grows_meanwhile_is_read_to_its_length_at_the_start() {
+    let (_directory, path) = file(b"{recordType:1}\n");
+    let mut capture = Capture::open(path.to_str().unwrap()).unwrap();
+    fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{recordType:2}\n").unwrap();
+    let page = capture.read(1 << 20).unwrap().unwrap();
+    assert_eq!(page.records.len(), 1);
+    assert!(capture.read(1 << 20).unwrap().is_none());
+}
+
+#[test]
+fn a_file_that_becomes_shorter_meanwhile_is_not_taken_for_whole() {
+    let directory = written(&[("a.ion", b"{recordType:1}\n{recordType:2}\n")]);
+    let mut capture = Capture::open(directory.path().to_str().unwrap()).unwrap();
+    fs::write(directory.path().join("a.ion"), b"{recordType:1}\n").unwrap();
+    assert_eq!(capture.read(1 << 20).unwrap().unwrap().records.len(), 1);
+    assert!(capture.read(1 << 20).unwrap_err().what.contains("became shorter"));
+}
+
+#[test]
+fn a_broken_line_among_json_lines_costs_only_itself() {
+    for broken in ["{\"Data\":\"4AEA", "{\"Data\":\"4AEA6g8=\"", "{\"Data\":", "{", "}", "{\"Data\":\"4AEA6g8=\"}}", "{\"Data\":\"!!\"}", "{\"Other\":1}", "garbage", "{\"Data\":[1,2", "{\"Data\":{\"a\":1,", "null"] {
+        let text = format!("{{\"Data\":\"MQ==\"}}\n{broken}\n{{\"Data\":\"Mg==\"}}\n{{\"kinesis\":{{\"data\":\"Mw==\"}}}}\n");
+        let (_directory, path) = file(text.as_bytes());
+        let (records, error) = read(&path, 1 << 20);
+        assert_eq!(error, None, "{broken}");
+        let kept = text_of(&records);
+        assert!(["1", "2", "3"].iter().all(|n| kept.iter().any(|k| k == n)), "{broken}: {kept:?}");
+        assert_eq!(records.iter().filter(|r| r.damage.is_some()).count(), 1, "{broken}: {records:?}");
+    }
+}
+
+#[test]
+fn a_broken_first_or_last_line_costs_only_itself() {
+    for text in ["{\"Data\":\"4AE\n{\"Data\":\"MQ==\"}\n", "{\"Data\":\"MQ==\"}\n{\"Data\":\"4AEA", "{\"Data\":\"MQ==\"}\n{\"Data\":\"4AEA\n\n", "??\n{\"Data\":\"MQ==\"}"] {
+        let (_directory, path) = file(text.as_bytes());
+        let (records, error) = read(&path, 1 << 20);
+        assert_eq!(error, None, "{text}");
+        assert_eq!(text_of(&records), ["1"], "{text}");
+        assert_eq!(records.len(), 2);
+    }
+}
+
+#[test]
+fn every_form_of_json_record_is_read() {
+    let text = concat!(
+        "{\"Data\":\"4AEA6g8=\",\"SequenceNumber\":\"1\"}\n",
+        "{\"sequenceNumber\":\"2\",\"data\":\"4AEA6g8\"}\r\n",
+        "{\"kinesis\":{\"partitionKey\":\"a\",\"data\":\"4AEA6g8=\"},\"eventID\":\"x\"}\n",
+        "{\"Records\":[{\"kinesis\":{\"data\":\"4AEA6g8=\"}},{\"Data\":\"4AEA6g8=\"}],\"NextShardIterator\":\"x\"} {\"Records\":[]}\n",
+        "[{\"Data\":\"4AEA6g8=\"}, {\"Data\":\"4AEA6g8=\"},]\n",
+        "\"4AEA6g8=\"\n",
+        "4AEA6g8=\n",
+        "{\"Data\":{\"type\":\"Buffer\",\"data\":[224,1,0,234,15]}}\n",
+        "{\"MillisBehindLatest\":0,\n  \"records\" : [ \n {\"data\":\"4AEA6\\u00678=\"} ] }",
+    );
+    let (_directory, path) = file(text.as_bytes());
+    assert_eq!(good(&path), vec![&b"\xE0\x01\x00\xEA\x0F"[..]; 11]);
+}
+
+#[test]
+fn one_bad_record_in_a_lambda_event_costs_only_itself() {
+    let event = String::from_utf8(fs::read(fixture("vehicle-registration/lambda-event.json")).unwrap()).unwrap();
+    let whole = good(&fixture("vehicle-registration/lambda-event.json"));
+    let compact = event.replace("\n", "").replace("  ", "");
+    for text in [event, compact] {
+        let middle = text.match_indices("\"data\"").nth(3).unwrap().0;
+        for (bad, at) in [("!", middle + 12), ("\"", middle + 20), ("}", middle + 5), ("\n", middle + 30), (",", middle + 6)] {
+            let mut text = text.clone();
+            text.replace_range(at..at + 1, bad);
+            let (_directory, path) = file(text.as_bytes());
+            let (records, error) = read(&path, 1 << 20);
+            assert_eq!(error, None, "{bad:?}");
+            let kept: Vec<_> = records.iter().filter(|r| r.damage.is_none()).map(|r| r.data.clone()).collect();
+            for (i, record) in whole.iter().enumerate().filter(|&(i, _)| i != 3) {
+                assert!(kept.contains(record), "record {i} was lost by {bad:?}");
+            }
+            assert!(records.iter().any(|r| r.damage.is_some()));
+        }
+    }
+}
+
+#[test]
+fn a_cut_off_lambda_event_is_an_error_after_its_records() {
+    let event = fs::read(fixture("vehicle-registration/lambda-event.json")).unwrap();
+    let (_directory, path) = file(&event[..event.len() / 2]);
+    let (records, error) = read(&path, 1 << 20);
+    assert!(records.len() > 3);
+    assert!(error.unwrap().what.contains("is damaged at byte"));
+}
+
+#[test]
+fn a_cut_off_event_among_lines_of_events_costs_only_its_rest() {
+    let text = "{\"Records\":[{\"Data\":\"MQ==\"},{\"Data\":\"Mg==\"}\n{\"Records\":[{\"Data\":\"Mw==\"}]}\n{\"Records\":[{\"Data\":\"N\n{\"Records\":[{\"Data\":\"NA==\"}]}\n";
+    let (_directory, path) = file(text.as_bytes());
+    let (records, error) = read(&path, 1 << 20);
+    assert_eq!(error, None);
+    assert_eq!(text_of(&records), ["1", "2", "3", "4"]);
+    assert_eq!(records.iter().filter(|r| r.damage.is_some()).count(), 2);
+}
+
+#[test]
+fn json_lines_that_are_records_themselves_are_handed_on_as_text() {
+    let text = "{\"recordType\":\"CONTROL\"}\n{\"recordType\n\n{\"recordType\":\"CONTROL\",\"a\":1}\r\n";
+    let (_directory, path) = file(text.as_bytes());
+    assert_eq!(good(&path), ["{\"recordType\":\"CONTROL\"}", "{\"recordType", "{\"recordType\":\"CONTROL\",\"a\":1}"]);
+}
+
+#[test]
+fn no_error_or_reason_shows_content() {
+    for text in ["{\"Data\":\"MQ==\"}\n{\"Data\":\"SECRET!\"}\n", "{\"Data\":\"MQ==\"}\n{\"SECRET\":\"x\n", "{recordType:1}\n{a:\"SECRET\n"] {
+        let (_directory, path) = file(text.as_bytes());
+        let (records, error) = read(&path, 1 << 20);
+        let said: String = records.iter().filter_map(|r| r.damage.as_ref()).map(ToString::to_string).chain(error.map(|e| e.to_string())).collect();
+        assert!(!said.is_empty() && !said.contains("SECRET"), "{said}");
+    }
+}
+
+#[test]
+fn every_flipped_byte_of_a_real_capture_costs_at_most_its_record() {
+    let capture = fs::read(fixture("qldb/documentation.10n")).unwrap();
+    let whole = good(&fixture("qldb/documentation.10n"));
+    let ends: Vec<usize> = whole.iter().scan(0, |end, r| { *end += r.len(); Some(*end) }).collect();
+    let (_directory, path) = file(&capture);
+    for at in 0..capture.len() {
+        for flip in [0x01, 0x80, 0xFF, 0x10] {
+            let mut damaged = capture.clone();
+            damaged[at] ^= flip;
+            fs::write(&path, &damaged).unwrap();
+            let (records, error) = read(&path, 1 << 20);
+            let hit = ends.iter().position(|&end| at < end).unwrap();
+            for (i, record) in whole.iter().enumerate().filter(|&(i, _)| i != hit) {
+                assert!(records.iter().any(|r| r.data == record), "record {i} was lost by byte {at} ^ {flip:02x}");
+            }
+            assert!(error.is_none() || hit + 1 == whole.len());
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn one_flipped_byte_of_json_lines_costs_at_most_its_line(at: proptest::sample::Index, to: u8) {
+        let lines: Vec<String> = (0..6u8).map(|i| format!("{{\"SequenceNumber\":\"{i}\",\"Data\":\"{}\"}}\n", base64::Engine::encode(&json::BASE64, [0xE0, 1, 0, 0xEA, 0x21, i]))).collect();
+        let mut text = lines.concat().into_bytes();
+        let at = at.index(text.len());
+        text[at] = to;
+        let hit = at / lines[0].len();
+        let mut window = Window::new(Box::new(std::io::Cursor::new(text)));
+        let (mut framing, mut out) = (json::Json::default(), Vec::new());
+        while let Ok(Some(framed)) = framing.next(&mut window) {
+            out.push(framed.data);
+        }
+        // A line whose line feed is gone is one with the next.
+        let lost = |i: usize| i == hit || at % lines[0].len() == lines[0].len() - 1 && i == hit + 1;
+        for i in (0..6u8).filter(|&i| !lost(i.into())) {
+            proptest::prop_assert!(out.iter().any(|data| data[..] == [0xE0, 1, 0, 0xEA, 0x21, i]), "line {} was lost by byte {}", i, at);
+        }
+    }
+
+    #[test]
+    fn any_json_like_text_comes_to_an_end(odd in "[{}\\[\\]\":,aRecordsDt1= \n\\\\]{0,80}", cut in "(\\{\"Records\":\\[)?(\\{\"Data\":\"MQ==\"\\},?\n?){0,4}[{}\\],\"\n]{0,6}") {
+        for text in [odd, cut] {
+            let mut window = Window::new(Box::new(std::io::Cursor::new(text.clone().into_bytes())));
+            let (mut framing, mut count) = (json::Json::default(), 0);
+            while let Ok(Some(_)) = framing.next(&mut window) {
+                count += 1;
+                assert!(count <= text.len() + 1, "no progress");
+            }
+        }
+    }
+}

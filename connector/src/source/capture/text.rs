@@ -1,0 +1,90 @@
+//! What all text captures share: blanks, lines and quotes.
+//!
+//! Knows nothing of what a line means.
+
+use super::Framed;
+use super::window::{VALUE_LIMIT, Window};
+use crate::record::Fault;
+
+/// Why a scan of buffered bytes found no end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unframed {
+    /// The bytes end inside it.
+    Short,
+    /// It is malformed at this place; with what was found there.
+    Bad(usize, &'static str),
+}
+
+/// What a scan found; mostly the place behind it.
+pub(super) type Scan<T = usize> = Result<T, Unframed>;
+
+/// The rest of a string or quoted symbol, behind its opening quote.
+pub(super) fn quoted(bytes: &[u8], mut at: usize, quote: u8) -> Scan {
+    loop {
+        let Some(step) = bytes.get(at..).and_then(|rest| memchr::memchr3(quote, b'\\', b'\n', rest)) else { return Err(Unframed::Short) };
+        at += step;
+        match &bytes[at..] {
+            [b'\\', b'\r', b'\n', ..] => at += 3,
+            [b'\\', ..] => at += 2,
+            [b'\n', ..] => return Err(Unframed::Bad(at, "a line feed inside quotes")),
+            _ => return Ok(at + 1),
+        }
+    }
+}
+
+/// The blanks of JSON and of Ion text.
+pub(super) fn blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C)
+}
+
+/// How many of the bytes belong to the line they begin in, without its line feed.
+fn rest_of_line(bytes: &[u8]) -> usize {
+    memchr::memchr(b'\n', bytes).unwrap_or(bytes.len())
+}
+
+/// Moves the cursor over blanks of any length; false at the end of the input.
+pub(super) fn skip_blanks(window: &mut Window) -> bool {
+    while window.need(1) {
+        let blanks = window.bytes().iter().take_while(|&&b| blank(b)).count();
+        let all = blanks == window.bytes().len();
+        window.skip(blanks as u64);
+        if !all {
+            return true;
+        }
+    }
+    false
+}
+
+/// The next line that is not blank, as a record; one above the limit is cut and damaged.
+pub(super) fn next_line(window: &mut Window) -> Option<Framed> {
+    if !skip_blanks(window) {
+        return None;
+    }
+    let offset = window.offset();
+    loop {
+        let length = rest_of_line(window.bytes());
+        if length < window.bytes().len() && length <= VALUE_LIMIT || !window.more() && window.at_end(length) {
+            let line = window.take(length);
+            let trimmed = line.trim_ascii_end().len();
+            return Some(Framed { offset, data: line.slice(..trimmed), damage: None });
+        }
+        if window.bytes().len() > VALUE_LIMIT {
+            let data = window.slice(0, VALUE_LIMIT);
+            skip_line(window);
+            let reason = format!("expected a line of at most 16 MiB, found a longer one at byte {offset}");
+            return Some(Framed { offset, data, damage: Some(Fault::new("undecodable", reason)) });
+        }
+    }
+}
+
+/// Moves the cursor to the end of its line.
+pub(super) fn skip_line(window: &mut Window) {
+    while window.need(1) {
+        let length = memchr::memchr2(b'\n', b'\r', window.bytes()).unwrap_or(window.bytes().len());
+        let found = length < window.bytes().len();
+        window.skip(length as u64);
+        if found {
+            return;
+        }
+    }
+}

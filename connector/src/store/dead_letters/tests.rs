@@ -1,0 +1,243 @@
+//! Dead letters in a file: what is stored stays, what is damaged hides nothing, what is removed is all that is removed.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::*;
+use crate::record::SequenceNumber;
+
+fn letter(id: &str, reason: &str) -> DeadLetter {
+    DeadLetter {
+        v: FORMAT_VERSION,
+        id: id.to_owned(),
+        time: "2024-05-06T07:08:09Z".to_owned(),
+        origin: Origin { stream: "ledger.ion".to_owned(), shard: "ledger.ion".to_owned() },
+        position: Position::Byte { offset: 42 },
+        unit: 0,
+        format: "qldb".to_owned(),
+        table: Some("Person".to_owned()),
+        document_id: Some("7PiADsj9Zt".to_owned()),
+        version: Some(3),
+        index: Some("person".to_owned()),
+        action: Some("index".to_owned()),
+        attempts: 1,
+        error: Fault::new("mapper_parsing_exception", reason),
+        first_error: None,
+        connector: "0.1.0".to_owned(),
+        payload: Bytes::from_static(b"\xe0\x01\x00\xea\n"),
+    }
+}
+
+struct Here {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Here {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("letters.jsonl");
+        Self { _folder: folder, path }
+    }
+
+    fn store(&self) -> DeadLetters {
+        DeadLetters::open(&Place::File(self.path.clone())).unwrap()
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        fs::OpenOptions::new().append(true).create(true).open(&self.path).unwrap().write_all(bytes).unwrap();
+    }
+
+    /// What is listed: ids and reasons of letters, lines of damage.
+    fn listed(&self) -> Vec<String> {
+        let entries = self.store().list().unwrap();
+        entries
+            .map(|entry| match entry.unwrap() {
+                Entry::Letter(letter) => format!("{} {}", letter.id, letter.error.reason),
+                Entry::Damaged { line, .. } => format!("damaged {line}"),
+            })
+            .collect()
+    }
+
+    fn files(&self) -> usize {
+        fs::read_dir(self.path.parent().unwrap()).unwrap().count()
+    }
+}
+
+#[tokio::test]
+async fn a_stored_letter_reads_back_as_it_was() {
+    let here = Here::new();
+    let stored = letter("aa", "r");
+    here.store().append(std::slice::from_ref(&stored)).await.unwrap();
+    let read: Vec<_> = here.store().list().unwrap().map(Result::unwrap).collect();
+    assert!(matches!(&read[..], [Entry::Letter(read)] if **read == stored));
+}
+
+#[test]
+fn opening_leaves_nothing_behind() {
+    let here = Here::new();
+    here.store();
+    assert_eq!((here.files(), here.listed().len()), (0, 0));
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_found_at_the_start() {
+    let here = Here::new();
+    let folder = here.path.parent().unwrap().to_path_buf();
+    for path in [folder.clone(), folder.join("no/such/folder/x.jsonl"), PathBuf::from("/dev/null")] {
+        let error = DeadLetters::open(&Place::File(path.clone())).unwrap_err();
+        assert!(error.kind == Kind::DeadLetters && error.what.contains("cannot be written"), "{}: {error}", path.display());
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_its_owner_can_read_the_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let here = Here::new();
+    let mode = || fs::metadata(&here.path).unwrap().permissions().mode() & 0o777;
+    here.store().append(&[letter("aa", "r"), letter("bb", "r")]).await.unwrap();
+    assert_eq!(mode(), 0o600);
+    here.store().remove(vec!["aa".to_owned()]).await.unwrap();
+    assert_eq!(mode(), 0o600);
+}
+
+#[tokio::test]
+async fn a_letter_that_was_cut_off_spoils_no_other() {
+    let here = Here::new();
+    here.store().append(&[letter("aa", "r")]).await.unwrap();
+    here.write(br#"{"v":1,"id":"torn"#);
+    assert_eq!(here.listed(), ["aa r", "damaged 2"]);
+    here.store().append(&[letter("bb", "r")]).await.unwrap();
+    assert_eq!(here.listed(), ["aa r", "damaged 2", "bb r"]);
+}
+
+#[tokio::test]
+async fn damage_and_a_newer_form_are_named_by_line_and_hide_no_other_letter() {
+    let here = Here::new();
+    here.write(b"\xff\xfe\n\n{\"v\":99,\"anything\":1}\n[]\n");
+    here.store().append(&[letter("aa", "r")]).await.unwrap();
+    assert_eq!(here.listed(), ["damaged 1", "damaged 3", "damaged 4", "aa r"]);
+}
+
+#[tokio::test]
+async fn a_letter_written_again_is_shown_once_as_it_was_last() {
+    let here = Here::new();
+    for (id, reason) in [("aa", "first"), ("bb", "only"), ("aa", "second")] {
+        here.store().append(&[letter(id, reason)]).await.unwrap();
+    }
+    assert_eq!(here.listed(), ["bb only", "aa second"]);
+    assert_eq!(here.store().list().unwrap().letters(), 2);
+}
+
+#[tokio::test]
+async fn removing_takes_every_copy_of_a_letter_and_keeps_all_else() {
+    let here = Here::new();
+    here.store().append(&[letter("aa", "1"), letter("bb", "r"), letter("aa", "2")]).await.unwrap();
+    here.write(b"no json\n{\"v\":99}\n{\"v\":1,\"torn");
+    assert_eq!(here.store().remove(vec!["aa".to_owned(), "zz".to_owned()]).await, Ok(1));
+    assert_eq!(here.listed(), ["bb r", "damaged 2", "damaged 3", "damaged 4"]);
+    assert_eq!(here.files(), 1);
+    assert_eq!(here.store().remove(vec!["bb".to_owned()]).await, Ok(1));
+    assert_eq!(here.listed(), ["damaged 1", "damaged 2", "damaged 3"]);
+}
+
+#[tokio::test]
+async fn removing_where_nothing_was_ever_stored_is_nothing() {
+    let here = Here::new();
+    assert_eq!(here.store().remove(vec!["aa".to_owned()]).await, Ok(0));
+    assert_eq!(here.files(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn letters_that_are_stored_while_others_are_removed_are_not_lost() {
+    const EACH: usize = 40;
+    let here = Here::new();
+    here.store().append(&[letter("old", "r")]).await.unwrap();
+    let writers = (0..3).map(|writer| {
+        let store = here.store();
+        tokio::spawn(async move {
+            for number in 0..EACH {
+                store.append(&[letter(&format!("{writer}-{number}"), "r")]).await.unwrap();
+            }
+        })
+    });
+    let remover = {
+        let store = here.store();
+        tokio::spawn(async move {
+            for number in 0..EACH {
+                store.remove(vec!["old".to_owned(), format!("0-{number}")]).await.unwrap();
+                store.append(&[letter("old", "r")]).await.unwrap();
+            }
+        })
+    };
+    for task in writers.chain([remover]).collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    // What the remover did not reach in time is still there too; nothing else may be missing.
+    let listed: std::collections::BTreeSet<_> = here.listed().into_iter().collect();
+    for writer in 1..3 {
+        for number in 0..EACH {
+            assert!(listed.contains(&format!("{writer}-{number} r")), "{writer}-{number}");
+        }
+    }
+    assert_eq!(here.files(), 1);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_to_the_file_stays_a_link() {
+    let here = Here::new();
+    let link = here.path.with_file_name("link.jsonl");
+    here.store().append(&[letter("aa", "r"), letter("bb", "r")]).await.unwrap();
+    std::os::unix::fs::symlink(&here.path, &link).unwrap();
+    DeadLetters::open(&Place::File(link.clone())).unwrap().remove(vec!["aa".to_owned()]).await.unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(here.listed(), ["bb r"]);
+}
+
+fn origin() -> Origin {
+    Origin { stream: "ledger".into(), shard: "shardId-000000000000".into() }
+}
+
+#[test]
+fn an_id_is_the_same_in_every_run_and_version() {
+    assert_eq!(identify(&origin(), &Position::Byte { offset: 42 }, 0), "75162b38f10b1ab2b753d9ec0a2836b2");
+}
+
+#[test]
+fn different_units_records_and_shards_have_different_ids() {
+    let number = |sub| Position::Sequence { number: SequenceNumber("49590338271490256608559692538361571095921575989136588898".into()), sub };
+    let other = Origin { stream: "ledge".into(), shard: "rshardId-000000000000".into() };
+    let ids = std::collections::BTreeSet::from([
+        identify(&origin(), &Position::Byte { offset: 42 }, 0),
+        identify(&origin(), &Position::Byte { offset: 42 }, 1),
+        identify(&origin(), &Position::Byte { offset: 43 }, 0),
+        identify(&other, &Position::Byte { offset: 42 }, 0),
+        identify(&origin(), &number(None), 0),
+        identify(&origin(), &number(Some(0)), 0),
+        identify(&origin(), &number(Some(1)), 0),
+        identify(&origin(), &Position::Offset { topic: "t".into(), partition: 1, offset: 1 }, 0),
+    ]);
+    assert_eq!(ids.len(), 8);
+}
+
+#[test]
+fn a_place_that_is_none_is_refused_with_what_was_likely_meant() {
+    assert_eq!("file:x.jsonl".parse(), Ok(Place::File("x.jsonl".into())));
+    for (text, meant) in [("x.jsonl", "file:x.jsonl"), ("file:///tmp/x.jsonl", "file:/tmp/x.jsonl")] {
+        assert_eq!(text.parse::<Place>().unwrap_err().help, Some(format!("did you mean {meant}?")));
+    }
+    for text in ["", "file:", "sqs://queue", "s3://bucket"] {
+        assert!(text.parse::<Place>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn damage_is_told_without_the_content() {
+    for line in [r#"{"v":1,"id":7,"secret":"hunter2"}"#, r#"{"v":1,"payload":"hunter2"#, r#"hunter2"#, r#"{"v":"hunter2"}"#, r#"{"v":2,"x":"hunter2"}"#] {
+        let reason = read(line.as_bytes()).unwrap_err();
+        assert!(!reason.contains("hunter2"), "{reason}");
+    }
+}

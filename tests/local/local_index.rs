@@ -1,0 +1,313 @@
+//! The local index as a sink and as a file.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use revsync::operation::{Operation, Target};
+use revsync::plan::outcome::{Failure, Outcome, judge};
+use revsync::revision::{Document, MAX_VERSION, VersionType};
+use revsync::sink::Sink;
+use revsync::sink::local::Local;
+use rusqlite::Connection;
+
+use crate::conformance::Bench;
+
+#[expect(clippy::unused_async, reason = "the suite waits for a bench, because others start a server for it")]
+async fn bench() -> Bench {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let local = Arc::new(Local::open(&folder.path().join("index.db")).expect("a new index"));
+    let reader = Arc::clone(&local);
+    Bench {
+        sink: local,
+        read: Box::new(move |index, id| {
+            let found = reader.get(&index, &id).expect("the index can be read");
+            Box::pin(async move { found })
+        }),
+        index: "bench".to_owned(),
+        keep: Box::new(folder),
+    }
+}
+
+mod conformance_of_the_local_index {
+    crate::conformance_suite!(super::bench);
+}
+
+fn target(index: &str, id: &str, version: u64) -> Target {
+    Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None }
+}
+
+fn put(index: &str, id: &str, version: u64, document: &str) -> Operation {
+    Operation::Index { target: target(index, id, version), document: Document(Bytes::copy_from_slice(document.as_bytes())) }
+}
+
+fn delete(index: &str, id: &str, version: u64) -> Operation {
+    Operation::Delete { target: target(index, id, version) }
+}
+
+async fn write(local: &Local, operations: Vec<Operation>) -> Vec<u16> {
+    let replies = local.write(operations.into()).await.expect("the request as a whole is carried out");
+    replies.iter().map(|reply| reply.status).collect()
+}
+
+/// The files of an index as they stand while it is open: what a killed process leaves.
+fn files_left_by_a_kill(from: &Path, to: &Path) {
+    fs::copy(from, to).expect("the database");
+    let log = |path: &Path| path.with_extension("db-wal");
+    if log(from).exists() {
+        fs::copy(log(from), log(to)).expect("the write-ahead log");
+    }
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Local::open(&path).unwrap();
+    for version in 0..20 {
+        assert_eq!(write(&local, vec![put("a", &version.to_string(), version, r#"{"n":1}"#), delete("a", "gone", version)]).await, [201, 404]);
+        let left = folder.path().join(format!("left-{version}.db"));
+        files_left_by_a_kill(&path, &left);
+        let left = Local::open(&left).unwrap();
+        assert_eq!(left.count("a").unwrap(), version + 1);
+        assert_eq!(left.search("1", None, 100).unwrap().len() as u64, version + 1, "the words are as safe as the documents");
+        assert_eq!(write(&left, vec![put("a", "gone", version, "{}")]).await, [409]);
+    }
+}
+
+#[tokio::test]
+async fn a_killed_creation_leaves_no_file_that_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Local::open(&path).unwrap();
+    // Without the log: nothing was written into it yet that the file needs.
+    let left = folder.path().join("left.db");
+    fs::copy(&path, &left).unwrap();
+    drop(local);
+    assert_eq!(Local::open(&left).unwrap().indices().unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_finished_index_is_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Local::open(&path).unwrap();
+    write(&local, vec![put("a", "1", 1, r#"{"n":1}"#)]).await;
+    local.finish().await.unwrap();
+    let copy = folder.path().join("copy.db");
+    fs::copy(&path, &copy).unwrap();
+    assert_eq!(Local::open_existing(&copy).unwrap().get("a", "1").unwrap(), Some((1, r#"{"n":1}"#.to_owned())));
+}
+
+#[tokio::test]
+async fn finish_does_not_need_the_readers_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Local::open(&path).unwrap();
+    write(&local, vec![put("a", "1", 1, "{}")]).await;
+    let reader = Local::open_existing(&path).unwrap();
+    local.finish().await.unwrap();
+    write(&local, vec![put("a", "2", 1, "{}")]).await;
+    assert_eq!(reader.count("a").unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_delete_is_remembered_when_the_index_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Local::open(&path).unwrap();
+    write(&local, vec![put("a", "1", 1, "{}"), delete("a", "1", 2), delete("a", "never", 7)]).await;
+    drop(local);
+    let local = Local::open(&path).unwrap();
+    assert_eq!(write(&local, vec![put("a", "1", 1, "{}"), put("a", "never", 6, "{}"), put("a", "never", 8, "{}")]).await, [409, 409, 201]);
+}
+
+#[tokio::test]
+async fn indices_are_listed_with_their_documents() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Local::open(&folder.path().join("index.db")).unwrap();
+    write(&local, vec![put("b", "1", 1, "{}"), put("a", "1", 1, "{}"), put("b", "2", 1, "{}"), delete("b", "2", 2), delete("c", "1", 1)]).await;
+    assert_eq!(local.indices().unwrap(), [("a".to_owned(), 1), ("b".to_owned(), 1), ("c".to_owned(), 0)]);
+    assert_eq!((local.count("b").unwrap(), local.count("nowhere").unwrap()), (1, 0));
+}
+
+#[tokio::test]
+async fn what_a_whole_request_would_be_refused_for_is_refused_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Local::open(&folder.path().join("index.db")).unwrap();
+    let long = "é".repeat(257);
+    let operations = vec![
+        put("a", "", 1, "{}"),
+        put("a", &long, 1, "{}"),
+        delete("a", &long, 1),
+        put("a", "high", MAX_VERSION + 1, "{}"),
+        put("a", "last", MAX_VERSION, "{}"),
+    ];
+    let replies = local.write(operations.clone().into()).await.unwrap();
+    let outcomes: Vec<_> = operations.iter().zip(&replies).map(|(operation, reply)| judge(operation, reply)).collect();
+    for outcome in &outcomes[..4] {
+        assert!(matches!(outcome, Outcome::Rejected(fault) if fault.kind == "illegal_argument_exception"), "{outcome:?}");
+    }
+    assert_eq!(outcomes[4], Outcome::Indexed);
+    assert_eq!(local.count("a").unwrap(), 1);
+}
+
+#[tokio::test]
+async fn any_json_object_is_taken_whatever_others_look_like() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Local::open(&folder.path().join("index.db")).unwrap();
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(50_000), "]".repeat(50_000));
+    let documents = [r#"{"a":1}"#, r#"{"a":"text"}"#, r#"{"a":{"b":1}}"#, r#"{"a..b":1,"":2,".":3}"#, r#"{"a":1,"a":2}"#, r#"{"lone":"\ud800"}"#, &deep];
+    for (at, document) in documents.into_iter().enumerate() {
+        let id = at.to_string();
+        assert_eq!(write(&local, vec![put("a", &id, 1, document)]).await, [201]);
+        assert_eq!(local.get("a", &id).unwrap().unwrap().1, document);
+    }
+    let hits = local.search("*", None, 100).unwrap();
+    assert_eq!(hits.iter().map(|hit| hit.source.get()).collect::<Vec<_>>(), documents);
+}
+
+#[tokio::test]
+async fn a_refused_document_is_not_quoted() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Local::open(&folder.path().join("index.db")).unwrap();
+    let replies = local.write([put("a", "1", 1, r#"{"ssn":"secret" "x"}"#)].into()).await.unwrap();
+    let error = replies[0].error.as_ref().unwrap();
+    assert_eq!((replies[0].status, error.kind.as_str()), (400, "mapper_parsing_exception"));
+    assert_eq!(error.reason, "expected one JSON object, found something else at byte 16");
+}
+
+#[tokio::test]
+async fn a_request_that_fails_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Local::open(&path).unwrap();
+    write(&local, vec![put("a", "1", 1, "{}")]).await;
+    let stranger = Connection::open(&path).unwrap();
+    stranger
+        .execute_batch("CREATE TRIGGER stop BEFORE INSERT ON documents WHEN new.id = 'third' BEGIN SELECT RAISE(ABORT, 'stopped'); END")
+        .unwrap();
+    let failure = local.write([put("b", "first", 1, "{}"), delete("a", "1", 2), put("b", "third", 1, "{}")].into()).await.unwrap_err();
+    assert!(matches!(&failure, Failure::Misconfigured { what } if what.contains("index.db") && what.contains("stopped")), "{failure:?}");
+    assert_eq!(local.indices().unwrap(), [("a".to_owned(), 1)]);
+    assert_eq!(local.search("first OR third", None, 10).unwrap().len(), 0);
+    stranger.execute_batch("DROP TRIGGER stop").unwrap();
+    assert_eq!(write(&local, vec![put("b", "first", 1, "{}"), delete("a", "1", 2), put("b", "third", 1, "{}")]).await, [201, 200, 201]);
+}
+
+#[tokio::test]
+async fn two_writers_on_one_file_take_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let path = path.clone();
+            tokio::spawn(async move {
+                let local = Local::open(&path).unwrap();
+                for round in 0..10 {
+                    write(&local, vec![put("a", &format!("{writer}-{round}"), 1, "{}"), put("a", "shared", writer * 10 + round, "{}")]).await;
+                }
+                local.finish().await.unwrap();
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let local = Local::open_existing(&path).unwrap();
+    assert_eq!((local.count("a").unwrap(), local.get("a", "shared").unwrap().unwrap().0), (41, 39));
+}
+
+#[tokio::test]
+async fn an_index_opened_for_reading_takes_no_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    drop(Local::open(&path).unwrap());
+    let failure = Local::open_existing(&path).unwrap().write([put("a", "1", 1, "{}")].into()).await.unwrap_err();
+    assert!(matches!(failure, Failure::Misconfigured { .. }), "{failure:?}");
+}
+
+#[test]
+fn searching_before_the_first_sync_says_to_run_sync() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let error = Local::open_existing(&path).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("expected a local index at {}, found none; run revsync sync first, or name the index with --to local:FILE", path.display())
+    );
+    assert!(!path.exists(), "a look creates nothing");
+}
+
+#[test]
+fn a_file_of_another_kind_is_refused_and_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("notes.txt");
+    fs::write(&text, "my notes").unwrap();
+    let database = folder.path().join("other.db");
+    Connection::open(&database).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE mine (a); INSERT INTO mine VALUES (1)").unwrap();
+    for path in [text, database] {
+        let before = fs::read(&path).unwrap();
+        for error in [Local::open(&path).unwrap_err(), Local::open_existing(&path).unwrap_err()] {
+            assert!(error.to_string().starts_with("expected a local index of revsync, found another kind of file at "), "{error}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+    let names = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 2, "nothing was put beside them either");
+}
+
+#[test]
+fn an_index_of_a_newer_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    drop(Local::open(&path).unwrap());
+    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 2").unwrap();
+    for error in [Local::open(&path).unwrap_err(), Local::open_existing(&path).unwrap_err()] {
+        assert!(error.to_string().starts_with("expected a local index of format 1 or older, found format 2 in "), "{error}");
+    }
+}
+
+#[test]
+fn an_empty_file_becomes_an_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    fs::write(&path, "").unwrap();
+    assert_eq!(Local::open(&path).unwrap().indices().unwrap(), []);
+}
+
+#[test]
+fn a_path_is_taken_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file:a?mode=memory%20.db");
+    drop(Local::open(&path).unwrap());
+    assert!(path.exists());
+}
+
+#[test]
+fn a_missing_folder_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Local::open(&folder.path().join("nowhere").join("index.db")).unwrap_err().to_string();
+    assert!(error.contains("nowhere") && error.ends_with("check that its folder exists and may be written"), "{error}");
+    assert!(Local::open(folder.path()).is_err(), "a folder is no index");
+}
+
+#[tokio::test]
+async fn a_damaged_index_is_an_error_that_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Local::open(&path).unwrap();
+    let puts = (0..500).map(|id| put("a", &id.to_string(), 1, r#"{"text":"some words to fill a page or two"}"#)).collect();
+    write(&local, puts).await;
+    local.finish().await.unwrap();
+    drop(local);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100..].fill(0xa5);
+    fs::write(&path, bytes).unwrap();
+    let error = match Local::open(&path) {
+        Ok(local) => local.count("a").unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(error.to_string().contains("index.db") && error.to_string().contains("delete it and run sync again"), "{error}");
+}

@@ -1,0 +1,294 @@
+//! What people read: help, errors and reports, as the command prints them.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use revsync::cli::{Paint, Run, exit_of, human_report};
+use revsync::config::SinkUrl;
+use revsync::error::Exit;
+use revsync::metrics::{Counts, Notes, Skip};
+use revsync::operation::{Operation, Target};
+use revsync::record::{Fault, Origin, Position};
+use revsync::revision::{Document, VersionType};
+use revsync::sink::Sink;
+use revsync::sink::local::Local;
+use revsync::store::dead_letters::{DeadLetter, DeadLetters, FORMAT_VERSION, Place, identify};
+
+use crate::golden::assert_golden;
+
+/// The command in a folder of its own, without this process's environment.
+fn revsync(folder: &Path, arguments: &[&str], set: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_revsync"));
+    command.args(arguments).current_dir(folder).env_clear().envs(set.iter().copied()).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// One command as a person sees it: what was typed, what came out where, and the exit code.
+fn transcript(folder: &Path, arguments: &[&str], set: &[(&str, &str)]) -> String {
+    let output = revsync(folder, arguments, set);
+    let mut lines = String::new();
+    for (name, value) in set {
+        lines.push_str(&format!("{name}={value} "));
+    }
+    lines.push_str(&format!("$ revsync {}\n{}", arguments.join(" "), text(&output.stdout)));
+    for line in text(&output.stderr).lines() {
+        lines.push_str(format!("2> {line}").trim_end());
+        lines.push('\n');
+    }
+    lines.push_str(&format!("=> {}\n\n", output.status.code().unwrap()));
+    lines
+}
+
+#[test]
+fn help_is_the_golden_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let commands: [&[&str]; 15] = [
+        &["--help"],
+        &["sync", "--help"],
+        &["explain", "--help"],
+        &["search", "--help"],
+        &["mapping", "--help"],
+        &["setup", "--help"],
+        &["check", "--help"],
+        &["config", "--help"],
+        &["config", "example", "--help"],
+        &["dead-letters", "--help"],
+        &["dead-letters", "list", "--help"],
+        &["dead-letters", "show", "--help"],
+        &["dead-letters", "replay", "--help"],
+        &["completions", "--help"],
+        &["--version"],
+    ];
+    let help: String = commands.iter().map(|arguments| transcript(folder.path(), arguments, &[])).collect();
+    assert_golden("messages/help.txt", &help);
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("typo.toml"), "[sink]\nurll = \"local:x.db\"\n").unwrap();
+    let here = |arguments: &[&str], set: &[(&str, &str)]| transcript(folder.path(), arguments, set);
+    let mut said = String::new();
+    said.push_str(&here(&["snyc", "x.ion"], &[]));
+    said.push_str(&here(&["sync", "x.ion", "--too", "local:x.db"], &[]));
+    said.push_str(&here(&["sync", "x.ion", "--to", "localhost:9200"], &[]));
+    said.push_str(&here(&["sync", "x.ion", "--auth", "bsic"], &[]));
+    said.push_str(&here(&["sync", "x.ion", "--linger", "5"], &[]));
+    said.push_str(&here(&["sync", "x.ion", "--password", "hunter2"], &[]));
+    said.push_str(&here(&["sync", "kinesis://ledger"], &[]));
+    said.push_str(&here(&["sync"], &[]));
+    said.push_str(&here(&["sync", "x.ion", "--dead-letters", "letters.jsonl"], &[]));
+    said.push_str(&here(&["explain", "kafka://h:9092/t"], &[]));
+    said.push_str(&here(&["--config", "typo.toml", "check"], &[]));
+    said.push_str(&here(&["--config", "missing.toml", "check"], &[]));
+    said.push_str(&here(&["sync", "x.ion"], &[("REVSYNC_TO", "localhost:9200")]));
+    said.push_str(&here(&["sync", "x.ion"], &[("REVSYNC_NO_GZIP", "perhaps")]));
+    said.push_str(&here(&["search", "Seattle", "--to", "bulk:-"], &[]));
+    said.push_str(&here(&["search", "Seattle", "--limit", "0"], &[]));
+    said.push_str(&here(&["dead-letters", "replay"], &[]));
+    said.push_str(&here(&["setup", "--to", "http://127.0.0.1:9"], &[]));
+    assert!(!said.contains("=> 0"));
+    assert_golden("messages/mistakes.txt", &said);
+}
+
+#[test]
+fn values_of_the_environment_are_not_shown_in_help() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = [("REVSYNC_TO", "https://ann:hunter2@h"), ("REVSYNC_PASSWORD", "hunter2"), ("REVSYNC_PASSWORD_FILE", "hunter2")];
+    let output = revsync(folder.path(), &["sync", "--help"], &set);
+    assert!(output.status.success() && !text(&output.stdout).contains("hunter2"));
+}
+
+#[test]
+fn an_option_comes_before_its_variable_and_both_before_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("f.toml"), "[sink]\nurl = \"local:file.db\"\n[dead_letters]\nurl = \"file:letters\"\n[source]\nurl = \"-\"\n").unwrap();
+    let sink = |arguments: &[&str], set: &[(&str, &str)]| {
+        let arguments = [&["--json", "check"], arguments].concat();
+        let output = revsync(folder.path(), &arguments, set);
+        let checks: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        checks["checks"].as_array().unwrap().iter().find(|one| one["what"] == "sink").unwrap()["found"].as_str().unwrap().to_owned()
+    };
+    let variables = [("REVSYNC_CONFIG", "f.toml"), ("REVSYNC_TO", "local:variable.db")];
+    assert_eq!(sink(&[], &[]), "local:revsync.db will be created");
+    assert_eq!(sink(&["--config", "f.toml"], &[]), "local:file.db will be created");
+    assert_eq!(sink(&[], &variables), "local:variable.db will be created");
+    assert_eq!(sink(&["--to", "local:option.db"], &variables), "local:option.db will be created");
+}
+
+#[test]
+fn config_example_is_a_file_that_check_accepts() {
+    let folder = tempfile::tempdir().unwrap();
+    let example = revsync(folder.path(), &["config", "example"], &[]);
+    std::fs::write(folder.path().join("revsync.toml"), &example.stdout).unwrap();
+    let checked = revsync(folder.path(), &["check", "--config", "revsync.toml", "-"], &[]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    assert!(text(&checked.stdout).contains("✓ configuration"));
+}
+
+#[test]
+fn check_names_all_that_is_wrong_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    let arguments = ["check", "empty", "--to", "local:no/such/x.db", "--dead-letters", "file:no/such/x.jsonl"];
+    let checked = transcript(folder.path(), &arguments, &[]);
+    assert_golden("messages/check.txt", &checked);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_command_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_revsync"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.args(["config", "schema"]).current_dir(folder.path()).env_clear().stdout(writer);
+    let output = command.output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_flag_can_come_from_the_environment_and_be_switched_off_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = |set: &[(&str, &str)]| text(&revsync(folder.path(), &["dead-letters", "list"], set).stdout).starts_with('{');
+    assert_eq!([json(&[]), json(&[("REVSYNC_JSON", "true")]), json(&[("REVSYNC_JSON", "false")])], [false, true, false]);
+    let noisy = revsync(folder.path(), &["dead-letters", "list"], &[("REVSYNC_VERBOSE", "2")]);
+    assert_eq!((noisy.status.code(), text(&noisy.stderr).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn completions_are_printed_for_every_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = revsync(folder.path(), &["completions", shell], &[]);
+        assert!(output.status.success() && text(&output.stdout).contains("dead-letters"), "{shell}");
+    }
+}
+
+#[test]
+fn the_report_of_a_run_explains_what_it_counted() {
+    let file = Place::File("revsync-dead-letters.jsonl".into());
+    let elsewhere = Place::File("letters.jsonl".into());
+    let local: SinkUrl = "local:revsync.db".parse().unwrap();
+    let server: SinkUrl = "https://ann:hunter2@search.example.com".parse().unwrap();
+    let bulk = SinkUrl::BulkFile("lines.ndjson".into());
+    let all_well = Counts { received: 25, indexed: 24, skipped: [(Skip::BlockSummary, 1)].into(), bytes: 5_452_595, ..Counts::default() };
+    let everything = Counts {
+        received: 1_234_599,
+        indexed: 1_200_000,
+        deleted: 4_321,
+        stale: 3,
+        absent: 1,
+        compacted: 5,
+        skipped: Skip::ALL.into_iter().map(|reason| (reason, 5_043)).collect(),
+        dead_letters: 10,
+        pending: 1,
+        bytes: 7_123_456_789,
+        notes: Notes { duplicate_fields: 2, annotations: 3, non_finite: 1, lone_surrogates: 1, hashes_verified: 12_000, hashes_mismatched: 1, hashes_unchecked: 4_321 },
+    };
+    let letters = Counts { received: 2, indexed: 1, dead_letters: 1, bytes: 900, ..Counts::default() };
+    let nothing_new = Counts { received: 2, stale: 2, bytes: 900, ..Counts::default() };
+    let run = |counts, sink, dead_letters, seconds, complete| {
+        human_report(&Run { counts, seconds, source: "capture/ledger.ion", sink, dead_letters, complete }, Paint(false))
+    };
+    let reports = [
+        run(&all_well, &local, &file, 0.42, true),
+        run(&nothing_new, &local, &file, 0.01, true),
+        run(&letters, &server, &elsewhere, 12.0, true),
+        run(&everything, &server, &file, 3_725.0, false),
+        run(&all_well, &bulk, &file, 61.0, true),
+        run(&Counts::default(), &local, &file, 0.0, true),
+    ];
+    assert_eq!([&all_well, &letters, &everything].map(exit_of), [Exit::Done, Exit::Attention, Exit::Failed]);
+    assert_golden("messages/report.txt", &reports.join("\n----\n\n"));
+}
+
+fn letter(offset: u64, fault: Fault) -> DeadLetter {
+    let origin = Origin { stream: "capture/ledger.ion".into(), shard: "capture/ledger.ion".into() };
+    let position = Position::Byte { offset };
+    DeadLetter {
+        v: FORMAT_VERSION,
+        id: identify(&origin, &position, 0),
+        time: "2024-05-06T07:08:09Z".into(),
+        origin,
+        position,
+        unit: 0,
+        format: "qldb".into(),
+        table: None,
+        document_id: None,
+        version: None,
+        index: None,
+        action: None,
+        attempts: 0,
+        error: fault,
+        first_error: None,
+        connector: "0.1.0".into(),
+        payload: bytes_of("{\"a\": \"text\"}"),
+    }
+}
+
+fn bytes_of(text: &'static str) -> bytes::Bytes {
+    bytes::Bytes::from_static(text.as_bytes())
+}
+
+#[tokio::test]
+async fn dead_letters_are_listed_and_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("revsync-dead-letters.jsonl");
+    let here = |arguments: &[&str]| transcript(folder.path(), arguments, &[]);
+    let mut said = here(&["dead-letters", "list"]);
+    let store = DeadLetters::open(&Place::File(path.clone())).unwrap();
+    let refused = DeadLetter {
+        table: Some("Person".into()),
+        document_id: Some("7PiADsj9ZtNsmvzTVBJ\u{1b}[2J".into()),
+        version: Some(3),
+        index: Some("person".into()),
+        action: Some("index".into()),
+        attempts: 2,
+        first_error: Some(Fault::new("rejected_execution_exception", "queue full")),
+        ..letter(118, Fault::new("mapper_parsing_exception", "failed to parse field [DOB] of type [date]"))
+    };
+    let undecodable = letter(2_040, Fault::new("undecodable", "expected an Ion value, found bytes that are none"));
+    let ids = [refused.id.clone(), undecodable.id.clone()];
+    store.append(&[refused, undecodable]).await.unwrap();
+    said.push_str(&here(&["dead-letters", "list"]));
+    said.push_str(&here(&["--json", "dead-letters", "list"]));
+    said.push_str(&here(&["dead-letters", "show", &ids[0][..6]]));
+    said.push_str(&here(&["dead-letters", "show", &ids[1], "--payload"]));
+    said.push_str(&here(&["--json", "dead-letters", "show", &ids[1], "--payload"]));
+    said.push_str(&here(&["dead-letters", "show", "ffff"]));
+    std::fs::write(&path, [std::fs::read(&path).unwrap().as_slice(), b"{\"v\":9}\n{\"v\":1,\"id\":\"to"].concat()).unwrap();
+    said.push_str(&here(&["dead-letters", "list"]));
+    assert_golden("messages/dead_letters.txt", &said);
+}
+
+#[tokio::test]
+async fn search_finds_documents_as_grep_finds_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Local::open(&folder.path().join("revsync.db")).unwrap();
+    let put = |index: &str, id: &str, version, document| {
+        let target = Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None };
+        Operation::Index { target, document: Document(bytes_of(document)) }
+    };
+    let documents = [
+        put("person", "7PiADsj9Zt", 3, r#"{"FirstName":"Raul","Address":"1719 University Street, Seattle, WA, 98109"}"#),
+        put("vehicle", "Hm3Hu2aVRn", 0, r#"{"Make":"Ford","Model":"F 150","Year":2019}"#),
+    ];
+    local.write(documents.into()).await.unwrap();
+    local.finish().await.unwrap();
+    drop(local);
+    let here = |arguments: &[&str]| transcript(folder.path(), arguments, &[]);
+    let mut said = here(&["search", "seattle"]);
+    let scored: serde_json::Value = serde_json::from_slice(&revsync(folder.path(), &["search", "--json", "ford"], &[]).stdout).unwrap();
+    assert_eq!(scored["hits"][0]["source"]["Model"], "F 150");
+    assert_eq!((&scored["hits"][0]["id"], &scored["hits"][0]["version"]), (&"Hm3Hu2aVRn".into(), &0.into()));
+    said.push_str(&here(&["search", "--index", "vehicle", "seattle"]));
+    said.push_str(&here(&["--json", "search", "nothing", "like", "it"]));
+    said.push_str(&here(&["search", "x", "--to", "local:missing.db"]));
+    said.push_str(&here(&["search", "?"]));
+    said.push_str(&here(&["check", "-"]));
+    assert_golden("messages/search.txt", &said);
+}
