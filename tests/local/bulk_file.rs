@@ -13,7 +13,13 @@ use revsync::sink::Sink;
 use revsync::sink::bulk_file::BulkFile;
 
 fn operations() -> [Operation; 3] {
-    let target = |id: &str, version| Target { index: "people".into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None };
+    let target = |id: &str, version| Target {
+        index: "people".into(),
+        id: id.to_owned(),
+        version,
+        version_type: VersionType::External,
+        routing: None,
+    };
     [
         Operation::Index { target: target("a\"1", 0), document: Document(Bytes::from_static(br#"{"price":442.30}"#)) },
         Operation::Delete { target: target("b", 7) },

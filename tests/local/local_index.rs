@@ -66,7 +66,10 @@ async fn what_was_answered_is_there_after_a_kill() {
     let path = folder.path().join("index.db");
     let local = Local::open(&path).unwrap();
     for version in 0..20 {
-        assert_eq!(write(&local, vec![put("a", &version.to_string(), version, r#"{"n":1}"#), delete("a", "gone", version)]).await, [201, 404]);
+        assert_eq!(
+            write(&local, vec![put("a", &version.to_string(), version, r#"{"n":1}"#), delete("a", "gone", version)]).await,
+            [201, 404]
+        );
         let left = folder.path().join(format!("left-{version}.db"));
         files_left_by_a_kill(&path, &left);
         let left = Local::open(&left).unwrap();
@@ -127,7 +130,8 @@ async fn a_delete_is_remembered_when_the_index_is_opened_again() {
 async fn indices_are_listed_with_their_documents() {
     let folder = tempfile::tempdir().unwrap();
     let local = Local::open(&folder.path().join("index.db")).unwrap();
-    write(&local, vec![put("b", "1", 1, "{}"), put("a", "1", 1, "{}"), put("b", "2", 1, "{}"), delete("b", "2", 2), delete("c", "1", 1)]).await;
+    write(&local, vec![put("b", "1", 1, "{}"), put("a", "1", 1, "{}"), put("b", "2", 1, "{}"), delete("b", "2", 2), delete("c", "1", 1)])
+        .await;
     assert_eq!(local.indices().unwrap(), [("a".to_owned(), 1), ("b".to_owned(), 1), ("c".to_owned(), 0)]);
     assert_eq!((local.count("b").unwrap(), local.count("nowhere").unwrap()), (1, 0));
 }
@@ -158,7 +162,15 @@ async fn any_json_object_is_taken_whatever_others_look_like() {
     let folder = tempfile::tempdir().unwrap();
     let local = Local::open(&folder.path().join("index.db")).unwrap();
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(50_000), "]".repeat(50_000));
-    let documents = [r#"{"a":1}"#, r#"{"a":"text"}"#, r#"{"a":{"b":1}}"#, r#"{"a..b":1,"":2,".":3}"#, r#"{"a":1,"a":2}"#, r#"{"lone":"\ud800"}"#, &deep];
+    let documents = [
+        r#"{"a":1}"#,
+        r#"{"a":"text"}"#,
+        r#"{"a":{"b":1}}"#,
+        r#"{"a..b":1,"":2,".":3}"#,
+        r#"{"a":1,"a":2}"#,
+        r#"{"lone":"\ud800"}"#,
+        &deep,
+    ];
     for (at, document) in documents.into_iter().enumerate() {
         let id = at.to_string();
         assert_eq!(write(&local, vec![put("a", &id, 1, document)]).await, [201]);
@@ -206,7 +218,8 @@ async fn two_writers_on_one_file_take_turns() {
             tokio::spawn(async move {
                 let local = Local::open(&path).unwrap();
                 for round in 0..10 {
-                    write(&local, vec![put("a", &format!("{writer}-{round}"), 1, "{}"), put("a", "shared", writer * 10 + round, "{}")]).await;
+                    write(&local, vec![put("a", &format!("{writer}-{round}"), 1, "{}"), put("a", "shared", writer * 10 + round, "{}")])
+                        .await;
                 }
                 local.finish().await.unwrap();
             })
@@ -246,7 +259,10 @@ fn a_file_of_another_kind_is_refused_and_not_touched() {
     let text = folder.path().join("notes.txt");
     fs::write(&text, "my notes").unwrap();
     let database = folder.path().join("other.db");
-    Connection::open(&database).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE mine (a); INSERT INTO mine VALUES (1)").unwrap();
+    Connection::open(&database)
+        .unwrap()
+        .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE mine (a); INSERT INTO mine VALUES (1)")
+        .unwrap();
     for path in [text, database] {
         let before = fs::read(&path).unwrap();
         for error in [Local::open(&path).unwrap_err(), Local::open_existing(&path).unwrap_err()] {

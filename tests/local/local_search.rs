@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use revsync::error::Kind;
 use revsync::operation::{Operation, Target};
 use revsync::revision::{Document, VersionType};
-use revsync::sink::{Hit, Sink};
 use revsync::sink::local::Local;
+use revsync::sink::{Hit, Sink};
 
 fn put(index: &str, id: &str, version: u64, document: &str) -> Operation {
     let target = Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None };
@@ -35,12 +35,42 @@ impl Garage {
         let folder = tempfile::tempdir().unwrap();
         let local = Local::open(&folder.path().join("index.db")).unwrap();
         let documents = [
-            put("vehicle", "v1", 1, r#"{"VIN":"1N4AL11D75C109151","Type":"Sedan","Year":2011,"Make":"Audi","Model":"A5","Color":"Silver"}"#),
-            put("vehicle", "v2", 1, r#"{"VIN":"KM8SRDHF6EU074761","Type":"SUV","Year":2015,"Make":"Tesla","Model":"Model S","Color":"Blue"}"#),
-            put("vehicle", "v3", 1, r#"{"VIN":"3HGGK5G53FM761765","Type":"Motorcycle","Year":2011,"Make":"Ducati","Model":"Monster 1200","Color":"Yellow"}"#),
-            put("person", "p1", 1, r#"{"Name":{"First":"Zoë","Last":"Müller-Lüdenscheidt"},"Mail":"zoe.mueller+cars@example.com","Born":"1963-08-19","City":"São Paulo"}"#),
-            put("person", "p2", 1, r#"{"Name":{"First":"Model","Last":"Sample"},"Mail":"model@example.org","Born":"1963-08-01","Licensed":true,"City":"東京都"}"#),
-            put("registration", "8F0TPCmdNQ6JTRpiLj2TmW", 1, r#"{"Plate":"LEWISR261LL","Due":442.30,"Fee":-90,"Owners":["p1",{"Id":"p2"}],"State":"OR"}"#),
+            put(
+                "vehicle",
+                "v1",
+                1,
+                r#"{"VIN":"1N4AL11D75C109151","Type":"Sedan","Year":2011,"Make":"Audi","Model":"A5","Color":"Silver"}"#,
+            ),
+            put(
+                "vehicle",
+                "v2",
+                1,
+                r#"{"VIN":"KM8SRDHF6EU074761","Type":"SUV","Year":2015,"Make":"Tesla","Model":"Model S","Color":"Blue"}"#,
+            ),
+            put(
+                "vehicle",
+                "v3",
+                1,
+                r#"{"VIN":"3HGGK5G53FM761765","Type":"Motorcycle","Year":2011,"Make":"Ducati","Model":"Monster 1200","Color":"Yellow"}"#,
+            ),
+            put(
+                "person",
+                "p1",
+                1,
+                r#"{"Name":{"First":"Zoë","Last":"Müller-Lüdenscheidt"},"Mail":"zoe.mueller+cars@example.com","Born":"1963-08-19","City":"São Paulo"}"#,
+            ),
+            put(
+                "person",
+                "p2",
+                1,
+                r#"{"Name":{"First":"Model","Last":"Sample"},"Mail":"model@example.org","Born":"1963-08-01","Licensed":true,"City":"東京都"}"#,
+            ),
+            put(
+                "registration",
+                "8F0TPCmdNQ6JTRpiLj2TmW",
+                1,
+                r#"{"Plate":"LEWISR261LL","Due":442.30,"Fee":-90,"Owners":["p1",{"Id":"p2"}],"State":"OR"}"#,
+            ),
         ];
         write(&local, documents.into()).await;
         Self { local, _folder: folder }
@@ -144,7 +174,9 @@ async fn only_the_newest_content_is_found() {
 #[tokio::test]
 async fn a_search_stays_in_the_index_it_names() {
     let garage = Garage::new().await;
-    let ids = |text: &str, index: &str| garage.local.search(text, Some(index), 10).unwrap().into_iter().map(|hit| (hit.index, hit.id)).collect::<Vec<_>>();
+    let ids = |text: &str, index: &str| {
+        garage.local.search(text, Some(index), 10).unwrap().into_iter().map(|hit| (hit.index, hit.id)).collect::<Vec<_>>()
+    };
     let found = |index: &str, id: &str| (index.to_owned(), id.to_owned());
     assert_eq!(ids("model", "vehicle"), [found("vehicle", "v2")]);
     assert_eq!(ids("model", "pers*"), [found("person", "p2")]);
@@ -212,7 +244,44 @@ async fn nothing_typed_is_a_syntax_error() {
     let words = "w ".repeat(5_000);
     let alternatives = "w OR ".repeat(2_000);
     let without = "-w ".repeat(2_000);
-    for text in ["'", "a\"", "a\"b", "\"a", "(a", "a)", "a AND", "AND AND", "NOT", "a NOT", "OR OR OR", "NEAR(a b)", "a^b", "^a", "{a b}:c", "text:a", "text : a", "- a", "a:*", "a*b*", "**", "+a", "a+b", "a\0b", "\0", "'; DROP TABLE documents; --", "%", "_", "\u{e000}", "\u{f8ff}", "ª", "٣", "\u{300}", &words, &alternatives, &without] {
+    for text in [
+        "'",
+        "a\"",
+        "a\"b",
+        "\"a",
+        "(a",
+        "a)",
+        "a AND",
+        "AND AND",
+        "NOT",
+        "a NOT",
+        "OR OR OR",
+        "NEAR(a b)",
+        "a^b",
+        "^a",
+        "{a b}:c",
+        "text:a",
+        "text : a",
+        "- a",
+        "a:*",
+        "a*b*",
+        "**",
+        "+a",
+        "a+b",
+        "a\0b",
+        "\0",
+        "'; DROP TABLE documents; --",
+        "%",
+        "_",
+        "\u{e000}",
+        "\u{f8ff}",
+        "ª",
+        "٣",
+        "\u{300}",
+        &words,
+        &alternatives,
+        &without,
+    ] {
         for index in [None, Some("vehicle"), Some("'")] {
             match garage.local.search(text, index, 10) {
                 Ok(_) => {}

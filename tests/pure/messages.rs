@@ -106,7 +106,11 @@ fn values_of_the_environment_are_not_shown_in_help() {
 #[test]
 fn an_option_comes_before_its_variable_and_both_before_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("f.toml"), "[sink]\nurl = \"local:file.db\"\n[dead_letters]\nurl = \"file:letters\"\n[source]\nurl = \"-\"\n").unwrap();
+    std::fs::write(
+        folder.path().join("f.toml"),
+        "[sink]\nurl = \"local:file.db\"\n[dead_letters]\nurl = \"file:letters\"\n[source]\nurl = \"-\"\n",
+    )
+    .unwrap();
     let sink = |arguments: &[&str], set: &[(&str, &str)]| {
         let arguments = [&["--json", "check"], arguments].concat();
         let output = revsync(folder.path(), &arguments, set);
@@ -187,7 +191,15 @@ fn the_report_of_a_run_explains_what_it_counted() {
         dead_letters: 10,
         pending: 1,
         bytes: 7_123_456_789,
-        notes: Notes { duplicate_fields: 2, annotations: 3, non_finite: 1, lone_surrogates: 1, hashes_verified: 12_000, hashes_mismatched: 1, hashes_unchecked: 4_321 },
+        notes: Notes {
+            duplicate_fields: 2,
+            annotations: 3,
+            non_finite: 1,
+            lone_surrogates: 1,
+            hashes_verified: 12_000,
+            hashes_mismatched: 1,
+            hashes_unchecked: 4_321,
+        },
     };
     let letters = Counts { received: 2, indexed: 1, dead_letters: 1, bytes: 900, ..Counts::default() };
     let nothing_new = Counts { received: 2, stale: 2, bytes: 900, ..Counts::default() };

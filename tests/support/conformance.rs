@@ -303,9 +303,18 @@ pub(crate) async fn operations_on_one_document_in_one_request_apply_in_their_ord
 
 pub(crate) async fn replies_stand_in_the_order_of_the_operations(bench: &Bench) {
     bench.outcomes(vec![bench.put("old", 5, "{}"), bench.put("there", 1, "{}")]).await;
-    let mixed = || vec![bench.put("old", 4, "{}"), bench.delete("missing", 1), bench.put("new", 1, "{}"), bench.delete("there", 2), bench.delete("old", 1)];
+    let mixed = || {
+        vec![
+            bench.put("old", 4, "{}"),
+            bench.delete("missing", 1),
+            bench.put("new", 1, "{}"),
+            bench.delete("there", 2),
+            bench.delete("old", 1),
+        ]
+    };
     assert_eq!(bench.outcomes(mixed()).await, [Stale, Absent, Indexed, Deleted, Stale]);
-    let many: Vec<_> = (0..500).map(|at| if at % 3 == 0 { bench.delete(&format!("m{at}"), 1) } else { bench.put(&format!("m{at}"), 1, "{}") }).collect();
+    let many: Vec<_> =
+        (0..500).map(|at| if at % 3 == 0 { bench.delete(&format!("m{at}"), 1) } else { bench.put(&format!("m{at}"), 1, "{}") }).collect();
     for (at, outcome) in bench.outcomes(many).await.into_iter().enumerate() {
         assert_eq!(outcome, if at % 3 == 0 { Absent } else { Indexed }, "operation {at}");
     }
@@ -445,7 +454,10 @@ pub(crate) async fn two_indices_share_no_versions(bench: &Bench) {
     if let Operation::Index { target, .. } = &mut other {
         target.index = index.as_str().into();
     }
-    assert_eq!(bench.outcomes(vec![bench.put("a", 5, r#"{"v":5}"#), other, bench.put("a", 4, r#"{"v":4}"#)]).await, [Indexed, Indexed, Stale]);
+    assert_eq!(
+        bench.outcomes(vec![bench.put("a", 5, r#"{"v":5}"#), other, bench.put("a", 4, r#"{"v":4}"#)]).await,
+        [Indexed, Indexed, Stale]
+    );
     bench.expect("a", 5, r#"{"v":5}"#).await;
     assert_eq!((bench.read)(index, "a".to_owned()).await, Some((3, r#"{"v":3}"#.to_owned())));
 }
@@ -453,7 +465,8 @@ pub(crate) async fn two_indices_share_no_versions(bench: &Bench) {
 pub(crate) async fn requests_at_once_come_to_the_highest_version(bench: &Bench) {
     let requests: Vec<_> = (1..=16)
         .map(|version| {
-            let operations: Arc<[Operation]> = (0..20).map(|id| bench.put(&id.to_string(), version, &format!("{{\"v\":{version}}}"))).collect();
+            let operations: Arc<[Operation]> =
+                (0..20).map(|id| bench.put(&id.to_string(), version, &format!("{{\"v\":{version}}}"))).collect();
             let sink = Arc::clone(&bench.sink);
             tokio::spawn(async move { sink.write(operations).await.expect("the request as a whole is carried out") })
         })
@@ -468,7 +481,15 @@ pub(crate) async fn requests_at_once_come_to_the_highest_version(bench: &Bench) 
 }
 
 pub(crate) async fn a_whole_stream_again_changes_nothing(bench: &Bench) {
-    let stream = || vec![bench.put("a", 0, r#"{"v":0}"#), bench.put("b", 0, "{}"), bench.put("a", 1, r#"{"v":1}"#), bench.delete("b", 1), bench.delete("c", 0)];
+    let stream = || {
+        vec![
+            bench.put("a", 0, r#"{"v":0}"#),
+            bench.put("b", 0, "{}"),
+            bench.put("a", 1, r#"{"v":1}"#),
+            bench.delete("b", 1),
+            bench.delete("c", 0),
+        ]
+    };
     assert_eq!(bench.outcomes(stream()).await, [Indexed, Indexed, Indexed, Deleted, Absent]);
     for _ in 0..3 {
         assert_eq!(bench.outcomes(stream()).await, vec![Stale; 5]);

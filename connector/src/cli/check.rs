@@ -53,7 +53,9 @@ impl Tried {
         match result {
             Ok(found) => Self { what, ok: true, found, help: None },
             // What was tried stands in front of it already.
-            Err(error) => Self { what, ok: false, found: error.what.trim_start_matches(what).trim_start_matches(": ").to_owned(), help: error.help },
+            Err(error) => {
+                Self { what, ok: false, found: error.what.trim_start_matches(what).trim_start_matches(": ").to_owned(), help: error.help }
+            }
         }
     }
 }
@@ -88,8 +90,13 @@ fn source(settings: &Settings) -> Result<String, Error> {
     let refuse = |error: std::io::Error| Error::usage(format!("{url}: {error}"));
     let found = std::fs::metadata(path).map_err(refuse)?;
     if found.is_dir() {
-        let files = std::fs::read_dir(path).map_err(refuse)?.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_file())).count();
-        return if files == 0 { Err(Error::usage(format!("{url}: expected captured files in the folder, found none"))) } else { Ok(format!("{url}: {files} files")) };
+        let files =
+            std::fs::read_dir(path).map_err(refuse)?.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_file())).count();
+        return if files == 0 {
+            Err(Error::usage(format!("{url}: expected captured files in the folder, found none")))
+        } else {
+            Ok(format!("{url}: {files} files"))
+        };
     }
     std::fs::File::open(path).map_err(refuse)?;
     Ok(format!("{url}: {}", indicatif::HumanBytes(found.len())))

@@ -84,7 +84,12 @@ fn local(path: &Path, _: &str, _: Option<&str>, _: usize) -> Result<Vec<Hit>, Er
 fn human(hits: &[Hit], paint: Paint) -> String {
     let mut text = String::new();
     for hit in hits {
-        let _ = writeln!(text, "{}  {}", paint.bold(format!("{}/{}", clean(&hit.index), clean(&hit.id))), paint.dim(format!("version {}", hit.version)));
+        let _ = writeln!(
+            text,
+            "{}  {}",
+            paint.bold(format!("{}/{}", clean(&hit.index), clean(&hit.id))),
+            paint.dim(format!("version {}", hit.version))
+        );
         if hit.highlights.is_empty() {
             let _ = writeln!(text, "    {}", cut(&clean(hit.source.get())));
         }
@@ -138,7 +143,10 @@ mod tests {
     #[test]
     fn a_hit_shows_where_it_is_and_what_matched() {
         let text = human(&[hit(&["in \u{1}Seattle\u{2}, WA"]), hit(&[])], Paint(false));
-        assert_eq!(text, "person/7Pi\u{fffd}[2J  version 3\n    in Seattle, WA\nperson/7Pi\u{fffd}[2J  version 3\n    {\"City\":\"Seattle\"}\n");
+        assert_eq!(
+            text,
+            "person/7Pi\u{fffd}[2J  version 3\n    in Seattle, WA\nperson/7Pi\u{fffd}[2J  version 3\n    {\"City\":\"Seattle\"}\n"
+        );
     }
 
     #[test]

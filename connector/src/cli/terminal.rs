@@ -100,7 +100,8 @@ impl Terminal {
     ///
     /// As [`print`](Self::print).
     pub fn print_json(&self, value: &impl serde::Serialize) -> Result<(), Error> {
-        let text = serde_json::to_string(value).map_err(|error| Error::new(Kind::Usage, format!("the result cannot be written as JSON: {error}")))?;
+        let text = serde_json::to_string(value)
+            .map_err(|error| Error::new(Kind::Usage, format!("the result cannot be written as JSON: {error}")))?;
         self.print(&format!("{text}\n"))
     }
 

@@ -356,7 +356,8 @@ pub fn text<'a>(value: Value<'a>, symbols: &Symbols<'a>) -> Result<Option<&'a st
         _ if value.null => Ok(None),
         Type::String => utf8(value.body).map(Some),
         Type::Symbol => {
-            let id = uint(value.body).filter(|id| symbols.contains(*id)).ok_or_else(|| damaged("a symbol that is not in the symbol table"))?;
+            let id =
+                uint(value.body).filter(|id| symbols.contains(*id)).ok_or_else(|| damaged("a symbol that is not in the symbol table"))?;
             symbols.text(id).map(Some).ok_or_else(|| damaged("a symbol whose text is not in the symbol table"))
         }
         _ => Ok(None),

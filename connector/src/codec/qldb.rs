@@ -30,7 +30,8 @@ pub(super) fn decode(decoder: &mut Decoder, payload: &Bytes, notes: &mut Notes, 
         }
         Err(_) => {
             let found = payload.iter().take(4).map(|b| format!("{b:02X}")).collect::<Vec<_>>().join(" ");
-            let reason = format!("expected a QLDB stream record in Ion binary (E0 01 00 EA) or Ion text, found bytes that begin with {found}");
+            let reason =
+                format!("expected a QLDB stream record in Ion binary (E0 01 00 EA) or Ion text, found bytes that begin with {found}");
             emit(0, Content::Fault(Fault::new("undecodable", reason)));
         }
     }
@@ -102,19 +103,14 @@ fn encode(elements: &[Element]) -> ion_rs::IonResult<Vec<u8>> {
     writer.close()
 }
 
-fn values(
-    decoder: &mut Decoder,
-    binary: &[u8],
-    damage: Option<Fault>,
-    notes: &mut Notes,
-    emit: &mut dyn FnMut(u32, Content),
-) {
+fn values(decoder: &mut Decoder, binary: &[u8], damage: Option<Fault>, notes: &mut Notes, emit: &mut dyn FnMut(u32, Content)) {
     let mut index = 0;
     let mut reader = Reader::new(binary);
     let damage = loop {
         match reader.next() {
             Ok(Some((value, symbols))) => {
-                let content = record(decoder, value, symbols, Hashable { binary, index: index as usize }, notes).unwrap_or_else(Content::Fault);
+                let content =
+                    record(decoder, value, symbols, Hashable { binary, index: index as usize }, notes).unwrap_or_else(Content::Fault);
                 emit(index, content);
                 index += 1;
             }
@@ -152,8 +148,15 @@ fn members<'a, const N: usize>(value: Value<'a>, symbols: &Symbols<'a>, names: [
     Ok(found)
 }
 
-fn record<'a>(decoder: &mut Decoder, value: Value<'a>, symbols: &Symbols<'a>, hashable: Hashable<'_>, notes: &mut Notes) -> Result<Content, Fault> {
-    let unexpected = |what: &str| Fault::new("unknown_record", format!("expected a QLDB stream record {{qldbStreamArn, recordType, payload}}, {what}"));
+fn record<'a>(
+    decoder: &mut Decoder,
+    value: Value<'a>,
+    symbols: &Symbols<'a>,
+    hashable: Hashable<'_>,
+    notes: &mut Notes,
+) -> Result<Content, Fault> {
+    let unexpected =
+        |what: &str| Fault::new("unknown_record", format!("expected a QLDB stream record {{qldbStreamArn, recordType, payload}}, {what}"));
     let Some(envelope) = structure(Some(value)) else {
         return Err(unexpected("found a value that is not a struct"));
     };
@@ -185,7 +188,8 @@ fn revision_details<'a>(
     let table_info = structure(table_info).ok_or_else(|| unusable("expected payload.tableInfo, found none"))?;
     let [table_name, table_id] = members(table_info, symbols, ["tableName", "tableId"])?;
     let name = text(table_name, symbols)?.filter(|name| !name.is_empty());
-    let table = decoder.table(name.ok_or_else(|| unusable("expected payload.tableInfo.tableName to be a non-empty string, found something else"))?);
+    let table =
+        decoder.table(name.ok_or_else(|| unusable("expected payload.tableInfo.tableName to be a non-empty string, found something else"))?);
 
     let revision = structure(revision).ok_or_else(|| unusable("expected payload.revision, found none"))?;
     let [data, data_hash, hash, metadata, block_address] =
@@ -195,14 +199,15 @@ fn revision_details<'a>(
     let id = text(id, symbols)?.filter(|id| !id.is_empty());
     let id = id.ok_or_else(|| unusable("expected metadata.id to be a non-empty string, found something else"))?.to_owned();
     let version = version.filter(|v| v.ion_type == Type::PositiveInt && !v.null).and_then(|v| ion_binary::uint(v.body));
-    let version = version.filter(|version| *version <= MAX_VERSION).ok_or_else(|| {
-        unusable(format!("expected metadata.version to be a whole number from 0 to {MAX_VERSION}, found something else"))
-    })?;
+    let version = version
+        .filter(|version| *version <= MAX_VERSION)
+        .ok_or_else(|| unusable(format!("expected metadata.version to be a whole number from 0 to {MAX_VERSION}, found something else")))?;
 
     // A typed null says as little as nothing at all: `data: null.struct` is no document.
     let present = |value: &Value<'_>| !value.null && value.ion_type != Type::Null;
     let change = if let Some(data) = data.filter(present) {
-        let document = structure(Some(data)).ok_or_else(|| unusable("expected payload.revision.data to be a struct, found something else"))?;
+        let document =
+            structure(Some(data)).ok_or_else(|| unusable("expected payload.revision.data to be a struct, found something else"))?;
         decoder.json.clear();
         write_value(document, symbols, &table.rules, &mut decoder.json, notes)?;
         Change::Put(Document(Bytes::copy_from_slice(&decoder.json)))

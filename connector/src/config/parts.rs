@@ -42,7 +42,11 @@ impl Settings {
             create_index: self.sink.create_index,
             gc_deletes: Span(self.sink.gc_deletes).to_string(),
             request_timeout: self.delivery.request_timeout,
-            aws: sink::Aws { region: self.sink.aws_region.clone(), assume_role_arn: self.sink.assume_role_arn.clone(), ..sink::Aws::default() },
+            aws: sink::Aws {
+                region: self.sink.aws_region.clone(),
+                assume_role_arn: self.sink.assume_role_arn.clone(),
+                ..sink::Aws::default()
+            },
         })
     }
 
@@ -61,7 +65,9 @@ impl Settings {
         for rule in &self.tables {
             let Some(path) = &rule.mapping else { continue };
             let refuse = |what: String| Error::usage(format!("[[table]] {:?}: mapping {}: {what}", rule.name, path.display()));
-            let index = index(rule).ok_or_else(|| refuse("expected a rule with one index, found a pattern".to_owned()).help("give the rule an index without {table}"))?;
+            let index = index(rule).ok_or_else(|| {
+                refuse("expected a rule with one index, found a pattern".to_owned()).help("give the rule an index without {table}")
+            })?;
             let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
             let mapping: Value = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
             if !mapping.is_object() {

@@ -167,7 +167,8 @@ impl Deliver {
         let mut units = Vec::new();
         self.decoder.user_record(None, &letter.payload, &mut units, &mut self.counts.notes);
         let wanted = units.into_iter().find(|unit| unit.index == letter.part).map(|unit| unit.content);
-        let content = wanted.unwrap_or_else(|| Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")));
+        let content =
+            wanted.unwrap_or_else(|| Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")));
         let claim = Claim {
             ticket,
             origin,

@@ -10,7 +10,11 @@ use crate::store::dead_letters::{DeadLetter, DeadLetters};
 ///
 /// # Errors
 /// What ended the run; the letters that were settled before are taken out all the same.
-pub async fn replay(letters: impl IntoIterator<Item = Result<DeadLetter, Error>>, deliver: &mut Deliver, store: &DeadLetters) -> Result<usize, Error> {
+pub async fn replay(
+    letters: impl IntoIterator<Item = Result<DeadLetter, Error>>,
+    deliver: &mut Deliver,
+    store: &DeadLetters,
+) -> Result<usize, Error> {
     deliver.remember_letters();
     let mut sent = Vec::new();
     let mut result = Ok(());

@@ -163,7 +163,12 @@ impl Request {
                 let size = part.size();
                 let learned = limits::after_refusal(self.shared.limit.load(Ordering::Relaxed), size, limit);
                 self.shared.limit.fetch_min(learned, Ordering::Relaxed);
-                tracing::info!(bytes = size, limit = learned, "the request was too large for {}; later ones are cut smaller", self.shared.sink.name());
+                tracing::info!(
+                    bytes = size,
+                    limit = learned,
+                    "the request was too large for {}; later ones are cut smaller",
+                    self.shared.sink.name()
+                );
                 self.halve(part, || Fault::new("payload_too_large", format!("one document is too large for the server: {what}")));
             }
             Err(Failure::Invalid(fault)) => self.halve(part, || fault.clone()),

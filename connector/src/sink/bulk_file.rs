@@ -72,7 +72,10 @@ impl Sink for BulkFile {
                 output.lock().unwrap_or_else(PoisonError::into_inner).append(&lines)?;
                 Ok(operations.iter().map(reply).collect())
             });
-            written.await.unwrap_or_else(|cause| Err(Unwritten { cause: io::Error::other(cause), again: false })).map_err(|unwritten| self.failure(&unwritten))
+            written
+                .await
+                .unwrap_or_else(|cause| Err(Unwritten { cause: io::Error::other(cause), again: false }))
+                .map_err(|unwritten| self.failure(&unwritten))
         })
     }
 
@@ -140,9 +143,9 @@ impl BulkFile {
                 let what = format!("cannot write to {name}: {}", unwritten.cause);
                 Failure::Retry { class: Class::Unavailable, what, after: None }
             }
-            (ErrorKind::BrokenPipe, false) => {
-                Failure::Misconfigured { what: format!("the reader of {name} has gone before the end; keep it reading until revsync is done") }
-            }
+            (ErrorKind::BrokenPipe, false) => Failure::Misconfigured {
+                what: format!("the reader of {name} has gone before the end; keep it reading until revsync is done"),
+            },
             (_, false) => Failure::Misconfigured {
                 what: format!("cannot write to {name}: {}; the lines written so far end in the middle: run it again", unwritten.cause),
             },

@@ -13,46 +13,68 @@ pub(crate) struct Advice {
 
 const REPLAY_AFTER_MAPPING: &str =
     "correct the index mapping, or leave the field out with a rule (exclude); a field's type changes only in a new index. Then replay";
-const AT_THE_SOURCE: &str = "the record itself has to be right: write the document once more at its source; a newer revision needs no replay of this one";
-const NEWER_REVSYNC: &str = "if the record is what its format says, this is a fault of revsync: please report it; a version that can read it replays it";
+const AT_THE_SOURCE: &str =
+    "the record itself has to be right: write the document once more at its source; a newer revision needs no replay of this one";
+const NEWER_REVSYNC: &str =
+    "if the record is what its format says, this is a fault of revsync: please report it; a version that can read it replays it";
 
 /// The advice for a class.
 pub(crate) fn advice(kind: &str) -> Advice {
     let (means, todo) = match kind {
         "undecodable" => ("the record's bytes are not what its format says", NEWER_REVSYNC),
-        "unknown_record" => ("the record is no record of a QLDB stream, or of a type that is not known", "check that the source is the right one, and --format"),
-        "unusable_revision" => ("the record is a revision without something that it cannot do without: an id, a version, a table", NEWER_REVSYNC),
-        "damaged_aggregate" => ("a record of several, packed by the Kinesis Producer Library, is damaged inside; what could be read was delivered", AT_THE_SOURCE),
+        "unknown_record" => (
+            "the record is no record of a QLDB stream, or of a type that is not known",
+            "check that the source is the right one, and --format",
+        ),
+        "unusable_revision" => {
+            ("the record is a revision without something that it cannot do without: an id, a version, a table", NEWER_REVSYNC)
+        }
+        "damaged_aggregate" => (
+            "a record of several, packed by the Kinesis Producer Library, is damaged inside; what could be read was delivered",
+            AT_THE_SOURCE,
+        ),
         "hash_mismatch" => (
             "the revision's content does not give the hash that it carries: it was changed after it was committed, or captured wrongly",
             "compare it with the ledger before anything else; sync without --verify-hashes would deliver it as it is",
         ),
         "nested_too_deeply" => ("lists and structs stand deeper inside one another than is read", AT_THE_SOURCE),
         "number_too_long" => ("a number has more digits than is written", AT_THE_SOURCE),
-        "not_finite" => ("a number is NaN or infinite, and the table's rule says that such documents are dead letters", "set non_finite to null or string in the rule, then replay"),
+        "not_finite" => (
+            "a number is NaN or infinite, and the table's rule says that such documents are dead letters",
+            "set non_finite to null or string in the rule, then replay",
+        ),
         "document_too_large" | "payload_too_large" => (
             "the document by itself is larger than a request may be",
             "leave large fields out with a rule (exclude), or raise http.max_content_length at the server; then replay",
         ),
         "empty_id" => ("the document has an empty id, and an index takes none", AT_THE_SOURCE),
-        "id_too_long" => ("the document's id has more than the 512 bytes that OpenSearch takes", "set long_ids = \"hash\" in the table's rule, then replay"),
+        "id_too_long" => (
+            "the document's id has more than the 512 bytes that OpenSearch takes",
+            "set long_ids = \"hash\" in the table's rule, then replay",
+        ),
         "version_out_of_range" => ("the version is larger than OpenSearch takes", AT_THE_SOURCE),
-        "invalid_index_name" | "invalid_index_name_exception" => ("no index can have the name that the table comes to", "name an index in a rule for the table, then replay"),
+        "invalid_index_name" | "invalid_index_name_exception" => {
+            ("no index can have the name that the table comes to", "name an index in a rule for the table, then replay")
+        }
         "mapper_parsing_exception" | "document_parsing_exception" => {
             ("a field of the document does not fit the type that the index has for it", REPLAY_AFTER_MAPPING)
         }
-        "strict_dynamic_mapping_exception" => ("the document has a field that the index does not know, and the index takes no new ones (dynamic: strict)", REPLAY_AFTER_MAPPING),
+        "strict_dynamic_mapping_exception" => (
+            "the document has a field that the index does not know, and the index takes no new ones (dynamic: strict)",
+            REPLAY_AFTER_MAPPING,
+        ),
         "illegal_argument_exception" => (
             "the server refuses the document: a field's kind contradicts the mapping, the index has no room for more fields, or a text is too long for a keyword",
             REPLAY_AFTER_MAPPING,
         ),
         "max_bytes_length_exceeded_exception" => ("a text is longer than a keyword field may hold (32,766 bytes)", REPLAY_AFTER_MAPPING),
-        "routing_missing_exception" => ("the index wants a routing value, and the table's rule gives none", "set routing in the rule, then replay"),
+        "routing_missing_exception" => {
+            ("the index wants a routing value, and the table's rule gives none", "set routing in the rule, then replay")
+        }
         "parse_exception" | "action_request_validation_exception" => ("the server cannot read the operation", NEWER_REVSYNC),
-        _ => (
-            "the index refused the operation each time it was tried",
-            "the reason is the server's own; when its cause is removed, replay",
-        ),
+        _ => {
+            ("the index refused the operation each time it was tried", "the reason is the server's own; when its cause is removed, replay")
+        }
     };
     Advice { means, todo }
 }

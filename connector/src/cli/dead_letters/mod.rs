@@ -79,7 +79,9 @@ fn expand<'a>(given: &[String], ids: &BTreeSet<&'a str>) -> Result<Vec<&'a str>,
                     found.push(id);
                 }
             }
-            (false, Some(_), Some(_)) => return refuse(format!("dead letters: several ids begin with {short:?}"), "give more of its digits"),
+            (false, Some(_), Some(_)) => {
+                return refuse(format!("dead letters: several ids begin with {short:?}"), "give more of its digits");
+            }
             _ => return refuse(format!("dead letters: no id begins with {short:?}"), "revsync dead-letters list shows the ids"),
         }
     }

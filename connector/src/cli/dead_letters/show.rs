@@ -37,7 +37,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     let letters = pick(&DeadLetters::look(&settings.dead_letters), &arguments.ids)?;
     let terminal = &context.terminal;
     if terminal.json {
-        let letters = letters.iter().map(|letter| if arguments.payload { whole(letter) } else { json(letter) }).collect::<Result<Vec<_>, Error>>()?;
+        let letters =
+            letters.iter().map(|letter| if arguments.payload { whole(letter) } else { json(letter) }).collect::<Result<Vec<_>, Error>>()?;
         terminal.print_json(&serde_json::json!({ "dead_letters": letters }))?;
     } else {
         let shown: Vec<String> = letters.iter().map(|letter| human(letter, arguments.payload, terminal.paint)).collect();

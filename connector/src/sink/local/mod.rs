@@ -62,7 +62,9 @@ impl Local {
     pub fn search(&self, text: &str, index: Option<&str>, limit: usize) -> Result<Vec<Hit>, Error> {
         let question = terms::parse(text);
         if question == terms::Question::Nothing {
-            return Err(Error::usage("expected something to search for, found no letter and no digit").help("give a word, or * for every document"));
+            return Err(
+                Error::usage("expected something to search for, found no letter and no digit").help("give a word, or * for every document")
+            );
         }
         search::find(&mut lock(&self.connection), &question, index, limit).map_err(|cause| error(&self.path, &cause))
     }
@@ -97,7 +99,8 @@ impl Local {
     ///
     /// The file cannot be read.
     pub fn indices(&self) -> Result<Vec<(String, u64)>, Error> {
-        const INDICES: &str = "SELECT name, count(source) FROM indices LEFT JOIN documents ON index_key = indices.key GROUP BY name ORDER BY name";
+        const INDICES: &str =
+            "SELECT name, count(source) FROM indices LEFT JOIN documents ON index_key = indices.key GROUP BY name ORDER BY name";
         let read = |connection: &Connection| -> rusqlite::Result<Vec<(String, u64)>> {
             connection.prepare(INDICES)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
@@ -157,7 +160,9 @@ fn advice(cause: &rusqlite::Error) -> Option<&'static str> {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Some("another process is writing to it: wait for it or stop it"),
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => Some("give this user the right to write the file and its folder"),
         ErrorCode::CannotOpen => Some("check that its folder exists and may be written"),
-        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Some("the file is damaged: delete it and run sync again, the source still has everything"),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+            Some("the file is damaged: delete it and run sync again, the source still has everything")
+        }
         _ => None,
     }
 }

@@ -104,7 +104,8 @@ fn hits(transaction: &Transaction<'_>, question: &Question, keys: Option<&str>, 
 }
 
 fn document(source: String) -> rusqlite::Result<Box<RawValue>> {
-    RawValue::from_string(source).map_err(|cause| rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Text, Box::new(cause)))
+    RawValue::from_string(source)
+        .map_err(|cause| rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Text, Box::new(cause)))
 }
 
 /// Asks the same question again of a small table that keeps its text and holds only the hits. FTS5 itself then says what matched: cutting and folding
@@ -169,10 +170,23 @@ mod tests {
 
     #[test]
     fn a_pattern_fits_by_its_parts() {
-        for (pattern, name) in [("a", "a"), ("*", ""), ("*", "a"), ("a*", "a"), ("a*", "abc"), ("*c", "abc"), ("a*c", "abc"), ("*b*", "abc"), ("a*b*c", "axbxbc"), ("a**c", "ac")] {
+        for (pattern, name) in [
+            ("a", "a"),
+            ("*", ""),
+            ("*", "a"),
+            ("a*", "a"),
+            ("a*", "abc"),
+            ("*c", "abc"),
+            ("a*c", "abc"),
+            ("*b*", "abc"),
+            ("a*b*c", "axbxbc"),
+            ("a**c", "ac"),
+        ] {
             assert!(fits(pattern, name), "{pattern} {name}");
         }
-        for (pattern, name) in [("a", "ab"), ("a*", "ba"), ("a*a", "a"), ("a*c", "acb"), ("*b*", "ac"), ("a?", "ab"), ("[a]", "a"), ("", "a"), ("a*b*b", "ab")] {
+        for (pattern, name) in
+            [("a", "ab"), ("a*", "ba"), ("a*a", "a"), ("a*c", "acb"), ("*b*", "ac"), ("a?", "ab"), ("[a]", "a"), ("", "a"), ("a*b*b", "ab")]
+        {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
     }

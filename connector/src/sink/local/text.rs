@@ -16,7 +16,8 @@ pub(super) const ZERO_WIDTH: char = '\u{200b}';
 ///
 /// The error says where it stops being a JSON object, in bytes from its start, and holds nothing of it.
 pub(super) fn collect<'a>(document: &'a [u8], text: &mut String) -> Result<&'a str, String> {
-    let source = std::str::from_utf8(document).map_err(|cause| format!("expected UTF-8, found other bytes at byte {}", cause.valid_up_to()))?;
+    let source =
+        std::str::from_utf8(document).map_err(|cause| format!("expected UTF-8, found other bytes at byte {}", cause.valid_up_to()))?;
     let mut scan = Scan { source, bytes: document, at: 0, text };
     match scan.object() {
         Some(()) => Ok(source),
@@ -257,7 +258,9 @@ mod tests {
 
     #[test]
     fn strings_numbers_and_booleans_are_text_and_names_and_nulls_are_not() {
-        let found = values(r#" {"VIN":"1N4AL11D75C109151","Year":2011,"Ok":true,"No":false,"None":null,"In":{"Deep":["a",[1e400,-0.50],{}]},"":[]} "#);
+        let found = values(
+            r#" {"VIN":"1N4AL11D75C109151","Year":2011,"Ok":true,"No":false,"None":null,"In":{"Deep":["a",[1e400,-0.50],{}]},"":[]} "#,
+        );
         assert_eq!(found.unwrap(), ["1N4AL11D75C109151", "2011", "true", "false", "a", "1e400", "-0.50"]);
     }
 

@@ -54,7 +54,13 @@ fn refusal(target: &Target) -> Option<Reply> {
     Some(Reply::error(400, "illegal_argument_exception", &reason))
 }
 
-fn put(transaction: &Transaction<'_>, last: &mut Last, words: &mut String, target: &Target, document: &Document) -> rusqlite::Result<Reply> {
+fn put(
+    transaction: &Transaction<'_>,
+    last: &mut Last,
+    words: &mut String,
+    target: &Target,
+    document: &Document,
+) -> rusqlite::Result<Reply> {
     words.clear();
     words.push_str(&target.id);
     let source = match text::collect(document.as_bytes(), words) {

@@ -152,7 +152,9 @@ impl Walk {
             let name = if below.is_empty() { name } else { format!("{below}/{name}") };
             match fs::metadata(&path) {
                 Ok(metadata) if metadata.is_dir() => self.directory(&path, &name)?,
-                Ok(_) if path.extension().is_some_and(|extension| extension == "manifest") => self.notes.push(format!("{name}: a manifest")),
+                Ok(_) if path.extension().is_some_and(|extension| extension == "manifest") => {
+                    self.notes.push(format!("{name}: a manifest"))
+                }
                 Ok(metadata) if metadata.is_file() => self.files.push((path, name, metadata.len())),
                 Ok(_) => self.notes.push(format!("{name}: not a file")),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => self.notes.push(format!("{name}: a link to nothing")),

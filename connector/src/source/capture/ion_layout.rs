@@ -221,7 +221,9 @@ mod tests {
 
     #[test]
     fn illegal_heads_are_told_from_short_ones() {
-        for illegal in [&[0xF0][..], &[0xEF], &[0xE1], &[0xE2, 0], &[0x12], &[0x30], &[0x43], &[0x60], &[0x61], &[0xD1, 0x80], &[0x8E; 12][..0]] {
+        for illegal in
+            [&[0xF0][..], &[0xEF], &[0xE1], &[0xE2, 0], &[0x12], &[0x30], &[0x43], &[0x60], &[0x61], &[0xD1, 0x80], &[0x8E; 12][..0]]
+        {
             match head(illegal) {
                 Err(Unreadable::Bad(_)) => {}
                 other => assert!(illegal.is_empty(), "{illegal:02x?} was {other:?}"),
@@ -264,7 +266,12 @@ mod tests {
         for _ in 0..50_000 {
             let length = value.len();
             let mut outer = vec![0xBE];
-            outer.extend([(length >> 21) as u8 & 0x7F, (length >> 14) as u8 & 0x7F, (length >> 7) as u8 & 0x7F, length as u8 & 0x7F | 0x80]);
+            outer.extend([
+                (length >> 21) as u8 & 0x7F,
+                (length >> 14) as u8 & 0x7F,
+                (length >> 7) as u8 & 0x7F,
+                length as u8 & 0x7F | 0x80,
+            ]);
             outer.reverse();
             value.extend(outer);
         }

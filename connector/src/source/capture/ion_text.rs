@@ -298,9 +298,15 @@ fn set_aside(window: &mut Window, at: usize, found: &str) -> Result<Framed, Brok
     let (offset, at) = (window.offset(), window.offset() + at as u64);
     let found = format!("expected an Ion value, found {found}");
     let Some(salvage) = window.salvage(0, RESUME_WIDTH, find_record) else {
-        return Err(Broken { offset: at, what: format!("{found}; no line that begins with a struct follows, so nothing after it can be read") });
+        return Err(Broken {
+            offset: at,
+            what: format!("{found}; no line that begins with a struct follows, so nothing after it can be read"),
+        });
     };
-    let reason = format!("{found} at byte {at}; the {} bytes from {offset} to the next line that begins with a struct were set aside", salvage.length);
+    let reason = format!(
+        "{found} at byte {at}; the {} bytes from {offset} to the next line that begins with a struct were set aside",
+        salvage.length
+    );
     Ok(Framed { offset, data: salvage.data, damage: Some(Fault::new("undecodable", reason)) })
 }
 
@@ -317,7 +323,11 @@ mod tests {
             match framer.next(&mut window) {
                 Ok(Some(f)) => {
                     if f.damage.is_none() && framer.tables.is_empty() {
-                        assert_eq!(text.as_bytes()[f.offset as usize..][..f.data.len()], f.data, "the offset is not where the value begins");
+                        assert_eq!(
+                            text.as_bytes()[f.offset as usize..][..f.data.len()],
+                            f.data,
+                            "the offset is not where the value begins"
+                        );
                     }
                     out.push((String::from_utf8_lossy(&f.data).into_owned(), f.damage.is_some()));
                 }

@@ -134,7 +134,9 @@ fn resume(bytes: &[u8], in_list: bool, here: bool) -> Option<(usize, bool)> {
             // A list that was cut off: what comes next is a new value.
             return here.then_some((0, false)).filter(|_| value(bytes, 0).is_ok());
         }
-        let element = in_list && bytes[..at].trim_ascii_end().ends_with(b",") && value(&bytes[at..], 0).is_ok_and(|end| data(&bytes[at..at + end]).is_ok());
+        let element = in_list
+            && bytes[..at].trim_ascii_end().ends_with(b",")
+            && value(&bytes[at..], 0).is_ok_and(|end| data(&bytes[at..at + end]).is_ok());
         (element || bytes[at - 1] == b'\n').then_some((at, element))
     })
 }
@@ -231,7 +233,8 @@ fn value(bytes: &[u8], mut at: usize) -> Scan {
                 }
             }
             b'-' | b'0'..=b'9' | b'a'..=b'z' => {
-                let length = bytes[at..].iter().position(|b| !matches!(b, b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E')).ok_or(Short)?;
+                let length =
+                    bytes[at..].iter().position(|b| !matches!(b, b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E')).ok_or(Short)?;
                 at += length;
             }
             _ => return Err(Bad(at, "no JSON value")),
@@ -335,7 +338,9 @@ fn set_aside(window: &mut Window, at: usize, found: &str) -> Result<Framed, Brok
     let next_object = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).map(|line| line + 1).find(|&line| bytes.get(line) == Some(&b'{'));
     let last_line = loop {
         match memchr::memchr(b'\n', window.bytes()) {
-            Some(end) => break Some(end).filter(|&end| window.bytes()[end..].iter().all(|&b| blank(b)) && window.at_end(window.bytes().len())),
+            Some(end) => {
+                break Some(end).filter(|&end| window.bytes()[end..].iter().all(|&b| blank(b)) && window.at_end(window.bytes().len()));
+            }
             None if window.more() => {}
             None => break Some(window.bytes().len()).filter(|&end| window.at_end(end)),
         }
@@ -347,7 +352,9 @@ fn set_aside(window: &mut Window, at: usize, found: &str) -> Result<Framed, Brok
     match window.salvage(0, 2, next_object) {
         Some(salvage) => Ok(damaged(offset, salvage.data, salvage.length, at, found)),
         None => {
-            let what = format!("expected a JSON value, found {found}; no line that begins with an object follows, so nothing after it can be read");
+            let what = format!(
+                "expected a JSON value, found {found}; no line that begins with an object follows, so nothing after it can be read"
+            );
             Err(Broken { offset: offset + at as u64, what })
         }
     }

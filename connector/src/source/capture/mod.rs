@@ -288,8 +288,9 @@ impl Input {
             (None, Err(broken)) => format!("{} is damaged at byte {}{after}: {}", self.name, broken.offset, broken.what),
             (None, _) => return Ok(None),
         };
-        Err(Error::new(Kind::Source, what)
-            .help("everything before it was read; capture it again or cut the damage out, and run the same command: nothing is written twice"))
+        Err(Error::new(Kind::Source, what).help(
+            "everything before it was read; capture it again or cut the damage out, and run the same command: nothing is written twice",
+        ))
     }
 }
 

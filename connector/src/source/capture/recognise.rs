@@ -52,7 +52,9 @@ pub(super) fn recognise(prefix: &[u8], complete: bool) -> Result<Format, String>
     let text = prefix.strip_prefix(BYTE_ORDER_MARK).unwrap_or(prefix);
     if text.iter().any(|&b| b < b' ' && !blank(b)) {
         // A damaged beginning does not hide the records behind it.
-        return find_version_marker(prefix).map(|_| Format::IonBinary).ok_or_else(|| format!("found binary data that begins {}", shown(prefix)));
+        return find_version_marker(prefix)
+            .map(|_| Format::IonBinary)
+            .ok_or_else(|| format!("found binary data that begins {}", shown(prefix)));
     }
     let mut rest = skip_comments(text);
     if rest.is_empty() && complete {
@@ -102,7 +104,8 @@ fn look(text: &[u8], first: bool) -> Option<Format> {
         b'"' => is_record(&string(line.strip_suffix(b",").unwrap_or(line))?).then_some(Format::Json),
         b'a'..=b'z' | b'A'..=b'Z' | b'_' if first && annotates_struct(text) => Some(Format::IonText),
         // Enough of a long line to see how the record begins.
-        _ => is_record(&BASE64.decode(line.get(..line.len().min(4096) / 4 * 4)?).or_else(|_| BASE64.decode(line)).ok()?).then_some(Format::Json),
+        _ => is_record(&BASE64.decode(line.get(..line.len().min(4096) / 4 * 4)?).or_else(|_| BASE64.decode(line)).ok()?)
+            .then_some(Format::Json),
     }
 }
 
@@ -232,7 +235,16 @@ mod tests {
 
     #[test]
     fn what_is_no_capture_is_told_with_what_was_found() {
-        for text in ["# A title\n\nSome text.", "hello", "{\"name\":\"x\",\"version\":\"1\"}", "id,version\n1,2\n", "<xml/>", "[1,2]", "\"hello\"", "'quoted'"] {
+        for text in [
+            "# A title\n\nSome text.",
+            "hello",
+            "{\"name\":\"x\",\"version\":\"1\"}",
+            "id,version\n1,2\n",
+            "<xml/>",
+            "[1,2]",
+            "\"hello\"",
+            "'quoted'",
+        ] {
             assert_eq!(of(text), None, "{text:?}");
         }
         assert_eq!(recognise(b"\x89PNG\r\n\x1a\n", true), Err("found binary data that begins 89 50 4E 47".to_owned()));

@@ -281,7 +281,20 @@ fn a_file_that_becomes_shorter_meanwhile_is_not_taken_for_whole() {
 
 #[test]
 fn a_broken_line_among_json_lines_costs_only_itself() {
-    for broken in ["{\"Data\":\"4AEA", "{\"Data\":\"4AEA6g8=\"", "{\"Data\":", "{", "}", "{\"Data\":\"4AEA6g8=\"}}", "{\"Data\":\"!!\"}", "{\"Other\":1}", "garbage", "{\"Data\":[1,2", "{\"Data\":{\"a\":1,", "null"] {
+    for broken in [
+        "{\"Data\":\"4AEA",
+        "{\"Data\":\"4AEA6g8=\"",
+        "{\"Data\":",
+        "{",
+        "}",
+        "{\"Data\":\"4AEA6g8=\"}}",
+        "{\"Data\":\"!!\"}",
+        "{\"Other\":1}",
+        "garbage",
+        "{\"Data\":[1,2",
+        "{\"Data\":{\"a\":1,",
+        "null",
+    ] {
         let text = format!("{{\"Data\":\"MQ==\"}}\n{broken}\n{{\"Data\":\"Mg==\"}}\n{{\"kinesis\":{{\"data\":\"Mw==\"}}}}\n");
         let (_directory, path) = file(text.as_bytes());
         let (records, error) = read(&path, 1 << 20);
@@ -294,7 +307,12 @@ fn a_broken_line_among_json_lines_costs_only_itself() {
 
 #[test]
 fn a_broken_first_or_last_line_costs_only_itself() {
-    for text in ["{\"Data\":\"4AE\n{\"Data\":\"MQ==\"}\n", "{\"Data\":\"MQ==\"}\n{\"Data\":\"4AEA", "{\"Data\":\"MQ==\"}\n{\"Data\":\"4AEA\n\n", "??\n{\"Data\":\"MQ==\"}"] {
+    for text in [
+        "{\"Data\":\"4AE\n{\"Data\":\"MQ==\"}\n",
+        "{\"Data\":\"MQ==\"}\n{\"Data\":\"4AEA",
+        "{\"Data\":\"MQ==\"}\n{\"Data\":\"4AEA\n\n",
+        "??\n{\"Data\":\"MQ==\"}",
+    ] {
         let (_directory, path) = file(text.as_bytes());
         let (records, error) = read(&path, 1 << 20);
         assert_eq!(error, None, "{text}");
@@ -370,10 +388,12 @@ fn json_lines_that_are_records_themselves_are_handed_on_as_text() {
 
 #[test]
 fn no_error_or_reason_shows_content() {
-    for text in ["{\"Data\":\"MQ==\"}\n{\"Data\":\"SECRET!\"}\n", "{\"Data\":\"MQ==\"}\n{\"SECRET\":\"x\n", "{recordType:1}\n{a:\"SECRET\n"] {
+    for text in ["{\"Data\":\"MQ==\"}\n{\"Data\":\"SECRET!\"}\n", "{\"Data\":\"MQ==\"}\n{\"SECRET\":\"x\n", "{recordType:1}\n{a:\"SECRET\n"]
+    {
         let (_directory, path) = file(text.as_bytes());
         let (records, error) = read(&path, 1 << 20);
-        let said: String = records.iter().filter_map(|r| r.damage.as_ref()).map(ToString::to_string).chain(error.map(|e| e.to_string())).collect();
+        let said: String =
+            records.iter().filter_map(|r| r.damage.as_ref()).map(ToString::to_string).chain(error.map(|e| e.to_string())).collect();
         assert!(!said.is_empty() && !said.contains("SECRET"), "{said}");
     }
 }
@@ -382,7 +402,13 @@ fn no_error_or_reason_shows_content() {
 fn every_flipped_byte_of_a_real_capture_costs_at_most_its_record() {
     let capture = fs::read(fixture("qldb/documentation.10n")).unwrap();
     let whole = good(&fixture("qldb/documentation.10n"));
-    let ends: Vec<usize> = whole.iter().scan(0, |end, r| { *end += r.len(); Some(*end) }).collect();
+    let ends: Vec<usize> = whole
+        .iter()
+        .scan(0, |end, r| {
+            *end += r.len();
+            Some(*end)
+        })
+        .collect();
     let (_directory, path) = file(&capture);
     for at in 0..capture.len() {
         for flip in [0x01, 0x80, 0xFF, 0x10] {

@@ -208,7 +208,8 @@ fn an_id_is_the_same_in_every_run_and_version() {
 
 #[test]
 fn different_units_records_and_shards_have_different_ids() {
-    let number = |sub| Position::Sequence { number: SequenceNumber("49590338271490256608559692538361571095921575989136588898".into()), sub };
+    let number =
+        |sub| Position::Sequence { number: SequenceNumber("49590338271490256608559692538361571095921575989136588898".into()), sub };
     let other = Origin { stream: "ledge".into(), shard: "rshardId-000000000000".into() };
     let ids = std::collections::BTreeSet::from([
         identify(&origin(), &Position::Byte { offset: 42 }, 0),
@@ -236,7 +237,13 @@ fn a_place_that_is_none_is_refused_with_what_was_likely_meant() {
 
 #[test]
 fn damage_is_told_without_the_content() {
-    for line in [r#"{"v":1,"id":7,"secret":"hunter2"}"#, r#"{"v":1,"payload":"hunter2"#, r#"hunter2"#, r#"{"v":"hunter2"}"#, r#"{"v":2,"x":"hunter2"}"#] {
+    for line in [
+        r#"{"v":1,"id":7,"secret":"hunter2"}"#,
+        r#"{"v":1,"payload":"hunter2"#,
+        r#"hunter2"#,
+        r#"{"v":"hunter2"}"#,
+        r#"{"v":2,"x":"hunter2"}"#,
+    ] {
         let reason = read(line.as_bytes()).unwrap_err();
         assert!(!reason.contains("hunter2"), "{reason}");
     }
