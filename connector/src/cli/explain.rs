@@ -1,10 +1,14 @@
 //! `explain SOURCE`: decode and plan without sending; one line per unit.
 
 use clap::Args;
+use tokio::task::spawn_blocking;
 
-use super::Context;
 use super::options::SourceOptions;
-use crate::error::{Error, Exit};
+use super::terminal::clean;
+use super::{Context, line};
+use crate::error::{Error, Exit, Kind};
+use crate::run::explain::explain;
+use crate::source::capture::{Capture, Page};
 
 /// Say for every unit of a source what would be done with it, and why
 ///
@@ -25,9 +29,32 @@ pub struct Arguments {
     source: SourceOptions,
 }
 
-// The lead writes the body.
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.source])?;
-    settings.source.required()?;
-    std::future::ready(Err(Error::usage("explain has no body on this branch"))).await
+    let (mut mapping, mut decoder, mut capture) = (line::mapping(&settings)?, line::decoder(&settings), line::capture(&settings)?);
+    let terminal = &context.terminal;
+    let mut exit = Exit::Done;
+    loop {
+        let read;
+        (capture, read) = spawn_blocking(move || page(capture)).await.map_err(|error| Error::new(Kind::Source, error.to_string()))?;
+        let Some(page) = read? else { return Ok(exit) };
+        let mut lines = String::new();
+        for record in &page.records {
+            explain(&mut decoder, &mut mapping, record, |explained| {
+                if explained.action == "dead_letter" {
+                    exit = Exit::Attention;
+                }
+                let line =
+                    if terminal.json { serde_json::to_string(&explained).unwrap_or_default() } else { clean(&explained.to_string()) };
+                lines.push_str(&line);
+                lines.push('\n');
+            })?;
+        }
+        terminal.print(&lines)?;
+    }
+}
+
+fn page(mut capture: Capture) -> (Capture, Result<Option<Page>, Error>) {
+    let page = capture.read(1024 * 1024);
+    (capture, page)
 }

@@ -1,10 +1,20 @@
 //! `mapping SOURCE`: the index mapping that fits what was seen.
 
-use clap::Args;
+use std::collections::BTreeMap;
 
-use super::Context;
+use clap::Args;
+use tokio::task::spawn_blocking;
+
 use super::options::SourceOptions;
-use crate::error::{Error, Exit};
+use super::terminal::clean;
+use super::{Context, line};
+use crate::codec::{Content, Decoder};
+use crate::error::{Error, Exit, Kind};
+use crate::metrics::Notes;
+use crate::operation::Operation;
+use crate::plan::inference::Inference;
+use crate::plan::mapping::{Mapping, Planned};
+use crate::source::capture::Capture;
 
 /// Print the index mapping that fits the documents of a source
 ///
@@ -30,10 +40,60 @@ pub struct Arguments {
     table: Option<String>,
 }
 
-// The lead writes the body: it needs the source and the codec.
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.source])?;
-    settings.source.required()?;
-    let _ = &arguments.table;
-    std::future::ready(Err(Error::usage("mapping has no body on this branch"))).await
+    let (mapping, decoder, capture) = (line::mapping(&settings)?, line::decoder(&settings), line::capture(&settings)?);
+    let table = arguments.table.clone();
+    let seen = spawn_blocking(move || observe(capture, decoder, mapping, table.as_deref()));
+    let seen = seen.await.map_err(|error| Error::new(Kind::Source, error.to_string()))??;
+    if seen.is_empty() {
+        context.terminal.say("no documents: nothing to map\n");
+        return Ok(Exit::Attention);
+    }
+    let mut exit = Exit::Done;
+    let mut bodies = serde_json::Map::new();
+    for (index, inference) in &seen {
+        let inferred = inference.finish();
+        context.terminal.say(&format!("{index}: {} documents, {} fields\n", inferred.documents, inferred.fields.len()));
+        for conflict in &inferred.conflicts {
+            exit = Exit::Attention;
+            let found: Vec<_> = conflict.found.iter().map(|(kind, count)| format!("{} {}", kind.as_str(), count)).collect();
+            let line = format!("{index}: {}: found {}; mapped as {}: {}", conflict.path, found.join(", "), conflict.chosen, conflict.why);
+            context.terminal.say(&format!("{}\n", clean(&line)));
+        }
+        bodies.insert(index.clone(), inferred.mapping);
+    }
+    // One index: its body by itself, as a rule's `mapping` file and `PUT INDEX` take it.
+    let printed = match bodies.len() {
+        1 => bodies.into_iter().next().map(|(_, body)| body).unwrap_or_default(),
+        _ => bodies.into(),
+    };
+    let text = serde_json::to_string_pretty(&printed).map_err(|error| Error::new(Kind::Usage, error.to_string()))?;
+    context.terminal.print(&format!("{text}\n"))?;
+    Ok(exit)
+}
+
+fn observe(
+    mut capture: Capture,
+    mut decoder: Decoder,
+    mut mapping: Mapping,
+    table: Option<&str>,
+) -> Result<BTreeMap<String, Inference>, Error> {
+    let mut seen: BTreeMap<String, Inference> = BTreeMap::new();
+    let (mut units, mut notes) = (Vec::new(), Notes::default());
+    while let Some(page) = capture.read(1024 * 1024)? {
+        for record in &page.records {
+            decoder.decode(record, &mut units, &mut notes);
+            for unit in units.drain(..) {
+                let Content::Revision(revision) = unit.content else { continue };
+                if table.is_some_and(|table| *table != *revision.table) {
+                    continue;
+                }
+                if let Planned::Operation(Operation::Index { target, document }) = mapping.plan(revision)? {
+                    seen.entry(target.index.to_string()).or_default().observe(&document);
+                }
+            }
+        }
+    }
+    Ok(seen)
 }

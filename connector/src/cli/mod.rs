@@ -7,6 +7,7 @@ mod completions;
 mod config;
 mod dead_letters;
 mod explain;
+mod line;
 mod mapping;
 mod options;
 mod progress;
@@ -25,8 +26,9 @@ pub use terminal::{Paint, Terminal};
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Environment, File, Overrides, Settings, parse};
-use crate::error::{Error, Exit};
+use crate::config::{Environment, File, Overrides, Settings, SinkUrl, parse};
+use crate::error::{Error, Exit, Kind};
+use crate::metrics::Report;
 use options::{Overriding, gather};
 
 const AFTER_HELP: &str = "\
@@ -96,6 +98,22 @@ impl Context<'_> {
 
     fn resolve(&self, over: Overrides) -> Result<Settings, Error> {
         Settings::resolve(self.file()?, over, self.environment)
+    }
+
+    /// Prints what a run came to: on standard output, or on standard error where that is full of bulk lines.
+    fn report(&self, run: &Run<'_>) -> Result<(), Error> {
+        let text = if self.terminal.json {
+            let report = Report { counts: run.counts, seconds: run.seconds };
+            let text = serde_json::to_string(&report);
+            text.map_err(|error| Error::new(Kind::Usage, format!("the counts cannot be written as JSON: {error}")))? + "\n"
+        } else {
+            human_report(run, if *run.sink == SinkUrl::BulkStdout { self.terminal.paint_err } else { self.terminal.paint })
+        };
+        if *run.sink == SinkUrl::BulkStdout {
+            self.terminal.say(&text);
+            return Ok(());
+        }
+        self.terminal.print(&text)
     }
 
     fn file(&self) -> Result<File, Error> {

@@ -1,10 +1,16 @@
 //! `sync SOURCE`: scan a source from its beginning to its end, deliver, report.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use clap::Args;
 
-use super::Context;
 use super::options::{CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
+use super::{Context, Progress, Run, exit_of, line};
 use crate::error::{Error, Exit};
+use crate::run::deliver::Deliver;
+use crate::run::sync::sync;
+use crate::store::dead_letters::DeadLetters;
 
 /// Bring an index up to date with a source, and stop
 ///
@@ -36,9 +42,31 @@ pub struct Arguments {
     delivery: DeliveryOptions,
 }
 
-// The lead writes the body: it needs run::deliver.
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery])?;
-    settings.source.required()?;
-    std::future::ready(Err(Error::usage("sync has no body on this branch"))).await
+    let started = Instant::now();
+    let mapping = line::mapping(&settings)?;
+    let capture = line::capture(&settings)?;
+    let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters)?);
+    line::probe(&settings).await?;
+    let sink = line::sink(&settings).await?;
+    capture.notes().iter().for_each(|note| context.terminal.say(&format!("passed over: {note}\n")));
+
+    let stop = line::stop_signal()?;
+    let progress = Progress::start(&context.terminal.bars, capture.total());
+    let mut deliver = Deliver::new(line::decoder(&settings), mapping, sink, dead_letters, line::delivery(&settings));
+    let result = sync(capture, &mut deliver, stop, |read, counts| progress.update(read, counts)).await;
+    progress.finish();
+
+    let counts = deliver.counts();
+    let run = Run {
+        counts: &counts,
+        seconds: started.elapsed().as_secs_f64(),
+        source: &settings.source.required()?.to_string(),
+        sink: &settings.sink.url,
+        dead_letters: &settings.dead_letters,
+        complete: result.is_ok(),
+    };
+    context.report(&run)?;
+    result.map(|()| exit_of(&counts))
 }

@@ -1,10 +1,17 @@
 //! `dead-letters replay`: send letters again; what settles is removed.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
 use clap::Args;
 
-use crate::cli::Context;
 use crate::cli::options::{CreationOptions, DeliveryOptions, SinkOptions};
+use crate::cli::{Context, Run, exit_of, line};
 use crate::error::{Error, Exit};
+use crate::run::deliver::Deliver;
+use crate::run::replay::replay;
+use crate::store::dead_letters::{DeadLetters, Entry};
 
 /// Send dead letters again; what settles is removed
 ///
@@ -27,9 +34,6 @@ pub(super) struct Arguments {
     /// Send every letter
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// Send letters that are older than the index remembers deletes, too: they can bring deleted documents back
-    #[arg(long)]
-    force: bool,
     #[command(flatten)]
     sink: SinkOptions,
     #[command(flatten)]
@@ -38,9 +42,40 @@ pub(super) struct Arguments {
     delivery: DeliveryOptions,
 }
 
-// The lead writes the body: it needs run::deliver. `super::expand` turns the given ids into whole ones.
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    context.settings(&[&arguments.sink, &arguments.creation, &arguments.delivery])?;
-    let _ = (&arguments.ids, arguments.all, arguments.force);
-    std::future::ready(Err(Error::usage("replay has no body on this branch"))).await
+    let settings = context.settings(&[&arguments.sink, &arguments.creation, &arguments.delivery])?;
+    let started = Instant::now();
+    let store = Arc::new(DeadLetters::open(&settings.dead_letters)?);
+    let ids = ids(&store)?;
+    let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+    let wanted = if arguments.all { ids.iter().copied().collect() } else { super::expand(&arguments.ids, &ids)? };
+    line::probe(&settings).await?;
+    let sink = line::sink(&settings).await?;
+    let letters = store.list()?.filter_map(|entry| match entry {
+        Ok(Entry::Letter(letter)) => wanted.contains(&letter.id.as_str()).then_some(Ok(*letter)),
+        Ok(Entry::Damaged { .. }) => None,
+        Err(error) => Some(Err(error)),
+    });
+    let mut deliver = Deliver::new(line::decoder(&settings), line::mapping(&settings)?, sink, store.clone(), line::delivery(&settings));
+    let result = replay(letters, &mut deliver, &store).await;
+    let counts = deliver.counts();
+    let run = Run {
+        counts: &counts,
+        seconds: started.elapsed().as_secs_f64(),
+        source: &settings.dead_letters.to_string(),
+        sink: &settings.sink.url,
+        dead_letters: &settings.dead_letters,
+        complete: result.is_ok(),
+    };
+    context.report(&run)?;
+    result.map(|_| exit_of(&counts))
+}
+
+fn ids(store: &DeadLetters) -> Result<Vec<String>, Error> {
+    let letters = store.list()?.filter_map(|entry| match entry {
+        Ok(Entry::Letter(letter)) => Some(Ok(letter.id)),
+        Ok(Entry::Damaged { .. }) => None,
+        Err(error) => Some(Err(error)),
+    });
+    letters.collect()
 }

@@ -1,0 +1,138 @@
+//! Builds the parts of the line from the settings, and the signal that stops it.
+//!
+//! The one place where configuration becomes parts. Opens what a part needs at its start, so that what cannot work is found before anything is read.
+
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::codec::ion_json::{Decimals, NonFinite, Rules};
+use crate::codec::{self, Decoder};
+use crate::config::{self, Settings, SinkUrl, SourceUrl, TableRule};
+use crate::error::{Error, Kind};
+use crate::plan::mapping::{Deletes, LongIds, Mapping, Rule};
+use crate::plan::names::matches;
+use crate::plan::projection::Paths;
+use crate::run::deliver;
+use crate::sink::Sink;
+use crate::sink::bulk_file::BulkFile;
+use crate::sink::opensearch::OpenSearch;
+use crate::source::capture::Capture;
+
+/// Opens the captured stream.
+pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
+    match settings.source.required()? {
+        SourceUrl::Stdin => Capture::open("-"),
+        SourceUrl::Path(path) => {
+            let path = path.to_str().ok_or_else(|| Error::usage(format!("source: expected a path in UTF-8, found {}", path.display())))?;
+            Capture::open(path)
+        }
+    }
+}
+
+/// Opens the sink. Creates a file where one is to be written; does not reach a server.
+pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
+    Ok(match &settings.sink.url {
+        #[cfg(feature = "local")]
+        SinkUrl::Local(path) => Arc::new(crate::sink::local::Local::open(path)?),
+        #[cfg(not(feature = "local"))]
+        SinkUrl::Local(_) => return Err(Error::usage("sink: this build has no local index").help("name another sink with --to")),
+        SinkUrl::OpenSearch { .. } => Arc::new(OpenSearch::connect(&settings.opensearch()?).await?.with_mappings(settings.mappings()?)),
+        SinkUrl::BulkFile(path) => Arc::new(BulkFile::create(path)?),
+        SinkUrl::BulkStdout => Arc::new(BulkFile::create("-".as_ref())?),
+    })
+}
+
+/// Reaches the sink before anything is read, so that a wrong address or password is said at once and nothing is half done.
+pub(super) async fn probe(settings: &Settings) -> Result<(), Error> {
+    if let SinkUrl::OpenSearch { .. } = settings.sink.url {
+        OpenSearch::connect(&settings.opensearch()?).await?.probe().await?;
+    }
+    Ok(())
+}
+
+/// The mapping by the rules of the configuration.
+pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
+    let paths = |table: &str, key: &str, paths: &[String]| {
+        Paths::parse(paths).map_err(|problem| Error::usage(format!("[[table]] {table:?}: {key}: {problem}")))
+    };
+    let rule = |rule: &TableRule| {
+        Ok(Rule {
+            name: rule.name.clone(),
+            index: rule.index.clone(),
+            fields: paths(&rule.name, "fields", rule.fields.as_deref().unwrap_or_default())?,
+            exclude: paths(&rule.name, "exclude", &rule.exclude)?,
+            routing: rule.routing.clone(),
+            deletes: match rule.deletes {
+                config::Deletes::Delete => Deletes::Delete,
+                config::Deletes::Keep => Deletes::Keep,
+            },
+            metadata_field: rule.metadata_field.clone(),
+            long_ids: match rule.long_ids {
+                config::LongIds::Reject => LongIds::Reject,
+                config::LongIds::Hash => LongIds::Hash,
+            },
+        })
+    };
+    Mapping::new(settings.tables.iter().map(rule).collect::<Result<_, Error>>()?)
+}
+
+/// The decoder, with each table's choices.
+pub(super) fn decoder(settings: &Settings) -> Decoder {
+    let tables = Arc::new(settings.tables.clone());
+    let of = move |table: &str| tables.iter().find(|rule| matches(&rule.name, table)).cloned();
+    let metadata = of.clone();
+    Decoder::new(codec::Options {
+        rules: Box::new(move |table| {
+            let rule = of(table);
+            Rules {
+                decimals: match rule.as_ref().map(|rule| rule.decimals) {
+                    Some(config::Decimals::String) => Decimals::String,
+                    _ => Decimals::Number,
+                },
+                non_finite: match rule.as_ref().map(|rule| rule.non_finite) {
+                    Some(config::NonFinite::String) => NonFinite::String,
+                    Some(config::NonFinite::DeadLetter) => NonFinite::DeadLetter,
+                    _ => NonFinite::Null,
+                },
+                ..Rules::default()
+            }
+        }),
+        metadata: Box::new(move |table| metadata(table).is_some_and(|rule| rule.metadata_field.is_some())),
+        verify_hashes: settings.source.verify_hashes,
+    })
+}
+
+/// How operations are sent.
+pub(super) fn delivery(settings: &Settings) -> deliver::Settings {
+    let delivery = settings.delivery;
+    deliver::Settings {
+        request_bytes: delivery.request_bytes,
+        request_operations: delivery.request_operations,
+        requests_in_flight: delivery.requests_in_flight,
+        linger: delivery.linger,
+        give_up_after: Some(delivery.give_up_after),
+    }
+}
+
+/// Becomes true with the first SIGINT or SIGTERM; a second one ends the process at once.
+pub(super) fn stop_signal() -> Result<watch::Receiver<bool>, Error> {
+    let failed = |error: std::io::Error| Error::new(Kind::Usage, format!("signals cannot be listened for: {error}"));
+    let (mut interrupt, mut terminate) =
+        (signal(SignalKind::interrupt()).map_err(failed)?, signal(SignalKind::terminate()).map_err(failed)?);
+    let (sender, receiver) = watch::channel(false);
+    tokio::spawn(async move {
+        for first in [true, false] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if !first {
+                std::process::exit(crate::error::Exit::Failed as i32);
+            }
+            let _ = sender.send(true);
+        }
+    });
+    Ok(receiver)
+}
