@@ -90,6 +90,9 @@ const IMPURE: [&str; 38] = [
     "std::*",
 ];
 
+/// Functions that read a clock, whatever the type is called here.
+const CLOCKS: [&str; 4] = ["now", "now_utc", "now_local", "elapsed"];
+
 /// Macros that print.
 const PRINTS: [&str; 5] = ["print!", "println!", "eprint!", "eprintln!", "dbg!"];
 
@@ -164,6 +167,9 @@ fn check_layer(module: &[String], path: &PathUse, add: &mut impl FnMut(usize, St
                 "`{part}` is pure and must not use `{impure}`: take the value as an argument, or move the effect to an edge or to run/"
             ),
         );
+    }
+    if path.segments.len() > 1 && path.segments.last().is_some_and(|last| CLOCKS.contains(&last.as_str())) {
+        add(path.line, format!("`{part}` is pure and must not read the clock (`{named}`): take the time as an argument"));
     }
     if path.segments.last().is_some_and(|last| PRINTS.contains(&last.as_str())) {
         add(path.line, format!("`{part}` is pure and must not print"));
@@ -269,6 +275,7 @@ mod tests {
                 ("use rand::Rng;", "`rand`"),
                 ("fn f() { tracing::info!(\"x\"); }", "`tracing`"),
                 ("fn f() { println!(\"x\"); }", "must not print"),
+                ("fn f() { OffsetDateTime::now_utc(); }", "must not read the clock"),
                 ("use hyper::body::Bytes;", "`hyper`"),
             ] {
                 refuses(file, code, about);

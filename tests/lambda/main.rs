@@ -1,6 +1,7 @@
 //! The Lambda handler against recorded Kinesis events: what it hands to delivery, and the bytes that it answers.
 
 mod delivery;
+mod function;
 
 use std::path::Path;
 
