@@ -207,6 +207,7 @@ impl Client {
         }
         let status = response.status_code().as_u16();
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        #[expect(clippy::disallowed_methods, reason = "a server may name the end of its pause as a date")]
         let after = text(RETRY_AFTER.as_str()).and_then(|header| reply::retry_after(&header, SystemTime::now()));
         let aws_type = text("x-amzn-errortype");
         let body = response.bytes().await.map_err(|error| self.trouble(&error))?;

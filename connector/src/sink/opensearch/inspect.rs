@@ -86,6 +86,7 @@ impl OpenSearch {
     /// # Errors
     /// [`Kind::Sink`] with the first thing that is not allowed, or does not hold.
     pub async fn check_rights(&self, index: &str) -> Result<(), Error> {
+        #[expect(clippy::disallowed_methods, reason = "a scratch index is told apart by the time of its making")]
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let scratch = format!("{index}-revsync-check-{}-{}", std::process::id(), now.as_nanos());
         let result = self.try_rights(&scratch).await;
