@@ -29,7 +29,7 @@ pub(super) const TOKENIZER: &str = "unicode61 remove_diacritics 2";
 ///
 /// `words` keeps no text of its own (`content=''`), because `source` has it: highlights are made anew for the few documents that a search
 /// shows, and words are taken out by giving FTS5 the old text again. FTS5's own way for such tables, `contentless_delete`, keeps a list of
-/// deleted rows instead and looks through it in every merge: writing 100,000 documents anew took six times as long. `source` is the last
+/// deleted rows instead and looks through it in every merge: writing 100,000 documents anew took several times as long. `source` is the last
 /// column, so that a look at the others does not read it.
 const TABLES: &str = "
 CREATE TABLE indices (
@@ -136,7 +136,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Creates the tables, unless another process has just done so.
 ///
-/// Eight segments of `words`, not FTS5's four, are merged at a time: a load writes its words a third less often, and a search has a few
+/// Eight segments of `words`, not FTS5's four, are merged at a time: a load writes its words less often, and a search has a few
 /// more places to look.
 fn initialise(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
