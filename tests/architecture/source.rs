@@ -64,11 +64,11 @@ impl Source {
             return start + 1;
         }
         if calls_macro {
-            let mut named = segments.clone();
-            if let Some(last) = named.last_mut() {
+            let mut segments = segments;
+            if let Some(last) = segments.last_mut() {
                 last.push('!');
             }
-            paths.push(PathUse { line, segments: named });
+            paths.push(PathUse { line, segments });
         } else if segments.len() > 1 {
             paths.push(PathUse { line, segments });
         }

@@ -46,10 +46,9 @@ fn request(stream: &mut BufReader<TcpStream>) -> Option<(String, String)> {
         if header.trim().is_empty() {
             break;
         }
-        if let Some((name, value)) = header.split_once(':') {
-            if name.eq_ignore_ascii_case("content-length") {
-                length = value.trim().parse().expect("a length");
-            }
+        let (name, value) = header.split_once(':').expect("a name and a value");
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().expect("a length");
         }
     }
     let mut body = vec![0; length];
