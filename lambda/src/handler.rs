@@ -4,30 +4,55 @@
 //! sequence number it is given, so only that one means anything (reference of the event and the reply: AWS Lambda developer guide,
 //! "Using Lambda with Kinesis", "Configuring partial batch response").
 
-use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::streams::KinesisEventResponse;
-use revsync::error::Error;
+use revsync::error::{Error, Kind};
 use revsync::record::{Origin, Position, Record, SequenceNumber};
+use revsync::run::deliver::Deliver;
 
-/// The whole handler. `deliver` gets the records of one shard in their order, and answers the first of them that is not settled, `None`
-/// when all are. An error fails the whole batch; Lambda then sends it again.
+/// What is kept back of an invocation's time for ending what is under way and answering.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// The whole handler: delivers the records of one event through a line of its own, within the time that is left for the invocation.
+///
+/// What could not be settled in that time, or because an edge is down, is answered as the first record to send again.
 ///
 /// # Errors
 ///
-/// Whatever `deliver` fails with.
-pub async fn handle<D, F>(event: KinesisEvent, deliver: D) -> Result<KinesisEventResponse, Error>
-where
-    D: FnOnce(Vec<Record>) -> F,
-    F: Future<Output = Result<Option<SequenceNumber>, Error>>,
-{
-    let records = records(event);
-    if records.is_empty() {
-        return Ok(reply(None));
+/// What a person has to put right (a sink that refuses the pipeline, a configuration that cannot be), and a sink that cannot be
+/// finished: the whole batch fails, and Lambda sends it again.
+pub async fn handle(event: KinesisEvent, line: Deliver, left: Duration) -> Result<KinesisEventResponse, Error> {
+    deliver(records(event), line, left).await.map(reply)
+}
+
+/// Delivers the records of one shard. Answers the first that is not settled.
+async fn deliver(records: Vec<Record>, mut line: Deliver, left: Duration) -> Result<Option<SequenceNumber>, Error> {
+    let margin = MARGIN.min(left / 4);
+    let mut taken = 0;
+    let ended = tokio::time::timeout(left - margin, async {
+        for record in &records {
+            line.push(record).await?;
+            taken += 1;
+        }
+        line.finish().await
+    });
+    let ended = ended.await;
+    if ended != Ok(Ok(())) {
+        line.stop(margin / 2).await;
     }
-    deliver(records).await.map(reply)
+    let open = line.ledger().first_unsettled().map(|(_, position)| position);
+    let first = first_unsettled(open.chain(records.get(taken).map(|record| &record.position)));
+    match (ended, first) {
+        (Ok(Ok(())), first) => Ok(first),
+        // Out of time or patience, or a dead letter that could not be stored: everything before the first open record holds.
+        (Err(_), Some(first)) => Ok(Some(first)),
+        (Ok(Err(error)), Some(first)) if matches!(error.kind, Kind::Pending | Kind::DeadLetters) => Ok(Some(first)),
+        (Ok(Err(error)), _) => Err(error),
+        (Err(_), None) => Err(Error::new(Kind::Pending, "the time of the invocation ran out while the sink was being finished")),
+    }
 }
 
 /// The records of an event, in its order, as the producer wrote them: aggregates are taken apart later, by the codec.

@@ -1,18 +1,23 @@
 //! The Lambda handler against recorded Kinesis events: what it hands to delivery, and the bytes that it answers.
 
-use std::collections::BTreeSet;
+mod delivery;
+mod function;
+
 use std::path::Path;
 
 use aws_lambda_events::kinesis::KinesisEvent;
-use revsync::error::{Error, Kind};
 use revsync::record::{Position, Record, SequenceNumber};
-use revsync_lambda::{first_unsettled, handle, records, reply};
+use revsync_lambda::{first_unsettled, records, reply};
 
 const STREAM: &str = "arn:aws:kinesis:eu-west-1:000000000000:stream/example";
 const LONG: &str = "49545115243490985018280067714973144582180062593244200961";
 
 fn event(case: &str) -> KinesisEvent {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/kinesis_event").join(case).with_extension("json");
+    read(&format!("kinesis_event/{case}.json"))
+}
+
+fn read(fixture: &str) -> KinesisEvent {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(fixture);
     let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_slice(&text).expect("a Kinesis event")
 }
@@ -31,17 +36,8 @@ fn numbers(records: &[Record]) -> Vec<&str> {
         .collect()
 }
 
-/// The reply's JSON when delivery leaves the records with these numbers unsettled.
-async fn answer(case: &str, unsettled: &[&str]) -> String {
-    let unsettled: BTreeSet<&str> = unsettled.iter().copied().collect();
-    let deliver = |records: Vec<Record>| async move {
-        let open = records.iter().map(|record| &record.position).filter(|position| match position {
-            Position::Sequence { number, .. } => unsettled.contains(number.0.as_str()),
-            _ => false,
-        });
-        Ok(first_unsettled(open))
-    };
-    serde_json::to_string(&handle(event(case), deliver).await.expect("a reply")).expect("JSON")
+fn json(first: Option<&str>) -> String {
+    serde_json::to_string(&reply(first.map(number))).expect("JSON")
 }
 
 #[test]
@@ -73,27 +69,11 @@ fn an_event_without_ids_is_still_read() {
     assert_eq!((records[0].origin.stream.as_str(), records[0].origin.shard.as_str()), ("", ""));
 }
 
-#[tokio::test]
-async fn a_batch_that_is_settled_answers_an_empty_list() {
-    for case in ["plain", "aggregate", "growing_numbers", "empty"] {
-        assert_eq!(answer(case, &[]).await, r#"{"batchItemFailures":[]}"#, "{case}");
-    }
-}
-
-#[tokio::test]
-async fn the_reply_names_the_first_unsettled_record_and_no_other() {
-    for (case, unsettled, first) in [
-        ("plain", &["49590010"][..], "49590010"),
-        ("plain", &["49590011", "49590012"], "49590011"),
-        ("plain", &["49590010", "49590011", "49590012"], "49590010"),
-        ("aggregate", &["49590020"], "49590020"),
-        ("growing_numbers", &["1000", "999"], "999"),
-        ("growing_numbers", &[LONG, "1000"], "1000"),
-        ("growing_numbers", &[LONG], LONG),
-    ] {
-        let expected = format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"{first}"}}]}}"#);
-        assert_eq!(answer(case, unsettled).await, expected, "{case} {unsettled:?}");
-    }
+#[test]
+fn the_reply_is_these_bytes_and_no_others() {
+    assert_eq!(json(None), r#"{"batchItemFailures":[]}"#);
+    assert_eq!(json(Some("49590011")), r#"{"batchItemFailures":[{"itemIdentifier":"49590011"}]}"#);
+    assert_eq!(json(Some(LONG)), format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"{LONG}"}}]}}"#));
 }
 
 #[test]
@@ -111,37 +91,30 @@ fn sequence_numbers_are_compared_by_length_and_then_by_bytes() {
     }
 }
 
-#[tokio::test]
-async fn a_delivery_that_fails_fails_the_whole_batch() {
-    let deliver = |_| async { Err(Error::new(Kind::Sink, "the sink refuses the pipeline")) };
-    assert_eq!(handle(event("plain"), deliver).await.map_err(|error| error.kind), Err(Kind::Sink));
+#[test]
+fn numbers_that_grow_by_a_digit_keep_their_order() {
+    let records = records(event("growing_numbers"));
+    assert_eq!(numbers(&records), ["999", "1000", LONG]);
+    for first in 0..records.len() {
+        let open = records[first..].iter().rev().map(|record| &record.position);
+        assert_eq!(first_unsettled(open), Some(number(numbers(&records)[first])));
+    }
 }
 
-#[tokio::test]
-async fn an_empty_event_asks_nothing_of_delivery() {
-    let deliver = |_| async { panic!("nothing to deliver") };
-    assert_eq!(handle(event("empty"), deliver).await, Ok(reply(None)));
-}
-
-#[tokio::test]
-async fn ten_thousand_records_come_back_in_order() {
+#[test]
+fn ten_thousand_records_come_in_order() {
     let mut many = event("plain");
     let one = many.records[0].clone();
-    many.records = (0..10_000)
+    many.records = (9_000..19_000)
         .map(|n| {
             let mut record = one.clone();
-            record.kinesis.sequence_number = (9_000 + n).to_string();
+            record.kinesis.sequence_number = n.to_string();
             record
         })
         .collect();
-    let deliver = |records: Vec<Record>| async move {
-        assert_eq!(records.len(), 10_000);
-        assert!(records.is_sorted_by_key(|record| record.position.clone()));
-        Ok(first_unsettled(records[4_321..].iter().map(|record| &record.position)))
-    };
-    let reply = handle(many, deliver).await.expect("a reply");
-    assert_eq!(reply.batch_item_failures.len(), 1);
-    assert_eq!(reply.batch_item_failures[0].item_identifier.as_deref(), Some("13321"));
+    let records = records(many);
+    assert_eq!(records.len(), 10_000);
+    assert!(records.is_sorted_by_key(|record| record.position.clone()));
 }
 
 #[test]

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use revsync::error::Kind;
 use revsync::operation::{Operation, Target};
 use revsync::revision::{Document, VersionType};
 use revsync::sink::local::Local;
 use revsync::sink::{Hit, Sink};
+use rusqlite::Connection;
 
 fn put(index: &str, id: &str, version: u64, document: &str) -> Operation {
     let target = Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None };
@@ -171,6 +173,48 @@ async fn only_the_newest_content_is_found() {
     assert_eq!(garage.ids("blue"), Vec::<String>::new());
 }
 
+/// All words of an index with the number of documents and places that they are in.
+fn vocabulary(path: &Path) -> Vec<(String, i64, i64)> {
+    let connection = Connection::open(path).unwrap();
+    connection.execute_batch("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab (main, words, row)").unwrap();
+    let mut statement = connection.prepare("SELECT term, doc, cnt FROM vocabulary ORDER BY term").unwrap();
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+#[tokio::test]
+async fn an_index_that_was_changed_often_finds_what_a_new_one_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old_path, new_path) = (folder.path().join("old.db"), folder.path().join("new.db"));
+    let (old, new) = (Local::open(&old_path).unwrap(), Local::open(&new_path).unwrap());
+    let document = |id: u64, version: u64| {
+        format!(
+            r#"{{"all":"common","w":"w{}","v":["v{version}",{}],"é":"東京 \u00e9 \ud800 {}"}}"#,
+            id % 7,
+            id * version,
+            "x ".repeat(version as usize)
+        )
+    };
+    for version in 0..40_u64 {
+        let operations = (0..50).map(|id| {
+            let name = format!("id-{id}");
+            if (id + version).is_multiple_of(5) { delete("a", &name, version) } else { put("a", &name, version, &document(id, version)) }
+        });
+        write(&old, operations.collect()).await;
+    }
+    let left = (0..50).filter(|id| !(id + 39_u64).is_multiple_of(5)).map(|id| put("a", &format!("id-{id}"), 39, &document(id, 39)));
+    write(&new, left.collect()).await;
+    assert_eq!(vocabulary(&old_path), vocabulary(&new_path));
+    for text in ["common", "w3", "v39", "v38", "京", "x", "-w3", "id-7"] {
+        let found = |local: &Local| {
+            let mut hits: Vec<_> =
+                local.search(text, None, 100).unwrap().into_iter().map(|hit| (hit.id, hit.score.to_bits(), hit.highlights)).collect();
+            hits.sort();
+            hits
+        };
+        assert_eq!(found(&old), found(&new), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn a_search_stays_in_the_index_it_names() {
     let garage = Garage::new().await;
@@ -292,7 +336,7 @@ async fn nothing_typed_is_a_syntax_error() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
     #[test]
     fn no_text_and_no_document_breaks_a_search(
@@ -313,7 +357,7 @@ proptest! {
     }
 
     #[test]
-    fn a_document_is_found_by_any_of_its_words(words in prop::collection::vec("[a-z0-9À-ž]{1,10}", 1..8), at in any::<prop::sample::Index>()) {
+    fn a_document_is_found_by_any_of_its_words(words in prop::collection::vec("[a-z0-9À-ÖØ-öø-ž]{1,10}", 1..8), at in any::<prop::sample::Index>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let local = Local::open(&folder.path().join("index.db")).unwrap();

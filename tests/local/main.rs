@@ -1,4 +1,5 @@
 //! The sinks that need no server: the local index and the bulk-lines file.
+#![allow(clippy::unwrap_used)]
 
 #[path = "../support/conformance.rs"]
 mod conformance;

@@ -98,7 +98,7 @@ fn an_empty_file_and_no_options_give_the_documented_defaults() {
     assert_eq!((settings.sink.auth, settings.source.format), (Auth::None, Format::Auto));
     assert_eq!(settings.delivery.request_bytes, 5 * 1024 * 1024);
     assert_eq!(settings.delivery.give_up_after, Duration::from_secs(300));
-    assert_eq!(settings.source.required().unwrap_err().help.unwrap().contains("[source]"), true);
+    assert!(settings.source.required().unwrap_err().help.unwrap().contains("[source]"));
 }
 
 #[test]

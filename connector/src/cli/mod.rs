@@ -10,6 +10,7 @@ mod explain;
 mod line;
 mod mapping;
 mod options;
+mod parts;
 mod progress;
 mod report;
 mod search;
@@ -19,6 +20,7 @@ mod table;
 mod terminal;
 
 pub use options::Global;
+pub use parts::Parts;
 pub use progress::Progress;
 pub use report::{Run, exit as exit_of, human as human_report};
 pub use terminal::{Paint, Terminal};

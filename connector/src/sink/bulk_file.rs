@@ -1,7 +1,7 @@
 //! Writes the exact lines of OpenSearch bulk requests to a file, a pipe or standard output, to look at or to send by other means.
 //!
-//! Keeps no versions and compares nothing: every operation is written and answered as carried out. Never writes anything but bulk lines, and the same
-//! operations give the same bytes in every run.
+//! Keeps no versions and compares nothing: every operation is written and answered as carried out. Never writes anything but bulk lines,
+//! and the same operations give the same bytes in every run.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
@@ -55,6 +55,22 @@ impl BulkFile {
             }
         };
         Ok(Self { name, output: Arc::new(Mutex::new(output)) })
+    }
+
+    fn failure(&self, unwritten: &Unwritten) -> Failure {
+        let name = &self.name;
+        match (unwritten.cause.kind(), unwritten.again) {
+            (_, true) => {
+                let what = format!("cannot write to {name}: {}", unwritten.cause);
+                Failure::Retry { class: Class::Unavailable, what, after: None }
+            }
+            (ErrorKind::BrokenPipe, false) => Failure::Misconfigured {
+                what: format!("the reader of {name} has gone before the end; keep it reading until revsync is done"),
+            },
+            (_, false) => Failure::Misconfigured {
+                what: format!("cannot write to {name}: {}; the lines written so far end in the middle: run it again", unwritten.cause),
+            },
+        }
     }
 }
 
@@ -131,24 +147,6 @@ impl Output {
             Self::Standard => io::stdout().lock().flush(),
             Self::Regular { file, .. } => file.sync_all(),
             Self::Other(_) => Ok(()),
-        }
-    }
-}
-
-impl BulkFile {
-    fn failure(&self, unwritten: &Unwritten) -> Failure {
-        let name = &self.name;
-        match (unwritten.cause.kind(), unwritten.again) {
-            (_, true) => {
-                let what = format!("cannot write to {name}: {}", unwritten.cause);
-                Failure::Retry { class: Class::Unavailable, what, after: None }
-            }
-            (ErrorKind::BrokenPipe, false) => Failure::Misconfigured {
-                what: format!("the reader of {name} has gone before the end; keep it reading until revsync is done"),
-            },
-            (_, false) => Failure::Misconfigured {
-                what: format!("cannot write to {name}: {}; the lines written so far end in the middle: run it again", unwritten.cause),
-            },
         }
     }
 }

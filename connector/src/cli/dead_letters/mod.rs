@@ -31,7 +31,7 @@ pub struct Arguments {
 enum What {
     List(list::Arguments),
     Show(show::Arguments),
-    Replay(replay::Arguments),
+    Replay(Box<replay::Arguments>),
 }
 
 /// Where the letters are.

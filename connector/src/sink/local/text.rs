@@ -1,21 +1,26 @@
 //! The searchable text of a document: every string, number and boolean in it, in one pass over the JSON bytes.
 //!
-//! Builds no tree, does not recurse (a document nested a million deep is as safe as a flat one) and never fails on what JSON allows: numbers of any size,
-//! lone surrogates, a field name twice. serde_json is not used, because it stops at 128 levels and at a lone surrogate, and this index takes any object.
+//! Builds no tree, does not recurse (a document nested a million deep is as safe as a flat one) and never fails on what JSON allows:
+//! numbers of any size, lone surrogates, a field name twice. serde_json is not used, because it stops at 128 levels and at a lone
+//! surrogate, and this index takes any object.
+//!
+//! The same document must give the same text for as long as an index is kept, because its words are taken out by giving the text again:
+//! whoever changes what comes out here raises the format in `schema`.
 
 use memchr::memchr2;
 
-/// Stands between two values as a word of its own, so that no phrase reaches from one value into the next. A private character: unicode61 counts
-/// those as letters, and it occurs in no text that was collected.
+/// Stands between two values as a word of its own, so that no phrase reaches from one value into the next. A private character: unicode61
+/// counts those as letters, and it occurs in no text that is made here.
 pub(super) const BETWEEN: char = '\u{e000}';
 
 /// A space without width: cuts words and is taken out again before a person sees the text.
 pub(super) const ZERO_WIDTH: char = '\u{200b}';
 
-/// Adds a document's values to `text`, each behind [`BETWEEN`], and hands back the document as text.
+/// Adds what a document is found by to `text`: its id and then its values, each behind [`BETWEEN`]. Hands back the document as text.
 ///
 /// The error says where it stops being a JSON object, in bytes from its start, and holds nothing of it.
-pub(super) fn collect<'a>(document: &'a [u8], text: &mut String) -> Result<&'a str, String> {
+pub(super) fn searchable<'a>(id: &str, document: &'a [u8], text: &mut String) -> Result<&'a str, String> {
+    push(text, id);
     let source =
         std::str::from_utf8(document).map_err(|cause| format!("expected UTF-8, found other bytes at byte {}", cause.valid_up_to()))?;
     let mut scan = Scan { source, bytes: document, at: 0, text };
@@ -25,7 +30,8 @@ pub(super) fn collect<'a>(document: &'a [u8], text: &mut String) -> Result<&'a s
     }
 }
 
-/// Adds text that may stand in one value: control characters and [`BETWEEN`] become spaces, and every character of a script without spaces a word.
+/// Adds text that may stand in one value: control characters and [`BETWEEN`] become spaces, and every character of a script without spaces
+/// a word.
 pub(super) fn push(text: &mut String, value: &str) {
     if value.is_ascii() && !value.bytes().any(|byte| byte.is_ascii_control()) {
         text.push_str(value);
@@ -252,7 +258,7 @@ mod tests {
 
     fn values(document: &str) -> Result<Vec<String>, String> {
         let mut text = String::new();
-        collect(document.as_bytes(), &mut text)?;
+        searchable("id", document.as_bytes(), &mut text)?;
         Ok(text.split(BETWEEN).skip(1).map(|value| value.trim().replace(ZERO_WIDTH, "|")).collect())
     }
 
@@ -322,6 +328,6 @@ mod tests {
         for (document, at) in cases {
             assert_eq!(values(document).unwrap_err(), format!("expected one JSON object, found something else at byte {at}"), "{document}");
         }
-        assert_eq!(collect(b"{\"a\":\"\xff\"}", &mut String::new()).unwrap_err(), "expected UTF-8, found other bytes at byte 6");
+        assert_eq!(searchable("id", b"{\"a\":\"\xff\"}", &mut String::new()).unwrap_err(), "expected UTF-8, found other bytes at byte 6");
     }
 }

@@ -21,25 +21,29 @@ struct Stored {
     deleted: bool,
 }
 
-/// The index of the previous operation: most requests go to one index.
-type Last = Option<(Arc<str>, i64)>;
+/// One request at work.
+struct Writing<'a> {
+    transaction: Transaction<'a>,
+    /// The index of the previous operation: most requests go to one index.
+    last: Option<(Arc<str>, i64)>,
+    /// Room for the searchable text of a document.
+    text: String,
+}
 
 /// Carries out the operations in their order and answers each; on an error nothing of them is done.
 pub(super) fn apply(connection: &mut Connection, operations: &[Operation]) -> rusqlite::Result<Vec<Reply>> {
     // Immediate: a transaction that reads first and then writes would fail, rather than wait, when another process wrote in between.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut writing = Writing { transaction, last: None, text: String::new() };
     let mut replies = Vec::with_capacity(operations.len());
-    let mut last = None;
-    let mut words = String::new();
     for operation in operations {
-        let reply = match (refusal(operation.target()), operation) {
+        replies.push(match (refusal(operation.target()), operation) {
             (Some(reply), _) => reply,
-            (None, Operation::Index { target, document }) => put(&transaction, &mut last, &mut words, target, document)?,
-            (None, Operation::Delete { target }) => delete(&transaction, &mut last, target)?,
-        };
-        replies.push(reply);
+            (None, Operation::Index { target, document }) => writing.put(target, document)?,
+            (None, Operation::Delete { target }) => writing.delete(target)?,
+        });
     }
-    transaction.commit()?;
+    writing.transaction.commit()?;
     Ok(replies)
 }
 
@@ -54,91 +58,95 @@ fn refusal(target: &Target) -> Option<Reply> {
     Some(Reply::error(400, "illegal_argument_exception", &reason))
 }
 
-fn put(
-    transaction: &Transaction<'_>,
-    last: &mut Last,
-    words: &mut String,
-    target: &Target,
-    document: &Document,
-) -> rusqlite::Result<Reply> {
-    words.clear();
-    words.push_str(&target.id);
-    let source = match text::collect(document.as_bytes(), words) {
-        Ok(source) => source,
-        Err(reason) => return Ok(Reply::error(400, "mapper_parsing_exception", &reason)),
-    };
-    let index = index_key(transaction, last, &target.index)?;
-    let stored = stored(transaction, index, target)?;
-    if let Some(reply) = conflict(target, stored.as_ref()) {
-        return Ok(reply);
-    }
-    match stored {
-        None => {
-            const INSERT: &str = "INSERT INTO documents (index_key, id, version, routing, source) VALUES (?1, ?2, ?3, ?4, ?5)";
-            transaction.prepare_cached(INSERT)?.execute(params![index, target.id, target.version, target.routing, source])?;
-            describe(transaction, transaction.last_insert_rowid(), words)?;
-            Ok(Reply::ok(201))
+impl Writing<'_> {
+    fn put(&mut self, target: &Target, document: &Document) -> rusqlite::Result<Reply> {
+        self.text.clear();
+        let source = match text::searchable(&target.id, document.as_bytes(), &mut self.text) {
+            Ok(source) => source,
+            Err(reason) => return Ok(Reply::error(400, "mapper_parsing_exception", &reason)),
+        };
+        let index = self.index_key(&target.index)?;
+        let stored = self.stored(index, target)?;
+        if let Some(reply) = conflict(target, stored.as_ref()) {
+            return Ok(reply);
         }
-        Some(Stored { key, deleted, .. }) => {
-            const UPDATE: &str = "UPDATE documents SET version = ?2, routing = ?3, source = ?4 WHERE key = ?1";
-            transaction.prepare_cached(UPDATE)?.execute(params![key, target.version, target.routing, source])?;
-            describe(transaction, key, words)?;
-            Ok(Reply::ok(if deleted { 201 } else { 200 }))
-        }
-    }
-}
-
-fn delete(transaction: &Transaction<'_>, last: &mut Last, target: &Target) -> rusqlite::Result<Reply> {
-    let index = index_key(transaction, last, &target.index)?;
-    let stored = stored(transaction, index, target)?;
-    if let Some(reply) = conflict(target, stored.as_ref()) {
-        return Ok(reply);
-    }
-    match stored {
-        None => {
-            const INSERT: &str = "INSERT INTO documents (index_key, id, version, routing) VALUES (?1, ?2, ?3, ?4)";
-            transaction.prepare_cached(INSERT)?.execute(params![index, target.id, target.version, target.routing])?;
-            Ok(Reply::ok(404))
-        }
-        Some(Stored { key, deleted, .. }) => {
-            const EMPTY: &str = "UPDATE documents SET version = ?2, routing = ?3, source = NULL WHERE key = ?1";
-            transaction.prepare_cached(EMPTY)?.execute(params![key, target.version, target.routing])?;
-            if deleted {
-                return Ok(Reply::ok(404));
+        let (key, status) = match stored {
+            None => {
+                const INSERT: &str = "INSERT INTO documents (index_key, id, version, routing, source) VALUES (?1, ?2, ?3, ?4, ?5)";
+                self.transaction.prepare_cached(INSERT)?.execute(params![index, target.id, target.version, target.routing, source])?;
+                (self.transaction.last_insert_rowid(), 201)
             }
-            transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([key])?;
-            Ok(Reply::ok(200))
+            Some(Stored { key, deleted, .. }) => {
+                if !deleted {
+                    self.forget_words(key, &target.id)?;
+                }
+                const UPDATE: &str = "UPDATE documents SET version = ?2, routing = ?3, source = ?4 WHERE key = ?1";
+                self.transaction.prepare_cached(UPDATE)?.execute(params![key, target.version, target.routing, source])?;
+                (key, if deleted { 201 } else { 200 })
+            }
+        };
+        self.transaction.prepare_cached("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?.execute(params![key, self.text])?;
+        Ok(Reply::ok(status))
+    }
+
+    fn delete(&mut self, target: &Target) -> rusqlite::Result<Reply> {
+        let index = self.index_key(&target.index)?;
+        let stored = self.stored(index, target)?;
+        if let Some(reply) = conflict(target, stored.as_ref()) {
+            return Ok(reply);
+        }
+        match stored {
+            None => {
+                const INSERT: &str = "INSERT INTO documents (index_key, id, version, routing) VALUES (?1, ?2, ?3, ?4)";
+                self.transaction.prepare_cached(INSERT)?.execute(params![index, target.id, target.version, target.routing])?;
+                Ok(Reply::ok(404))
+            }
+            Some(Stored { key, deleted, .. }) => {
+                if !deleted {
+                    self.forget_words(key, &target.id)?;
+                }
+                const EMPTY: &str = "UPDATE documents SET version = ?2, routing = ?3, source = NULL WHERE key = ?1";
+                self.transaction.prepare_cached(EMPTY)?.execute(params![key, target.version, target.routing])?;
+                Ok(Reply::ok(if deleted { 404 } else { 200 }))
+            }
         }
     }
-}
 
-/// Makes a document searchable by these words and no others.
-fn describe(transaction: &Transaction<'_>, key: i64, words: &str) -> rusqlite::Result<()> {
-    transaction.prepare_cached("INSERT OR REPLACE INTO words (rowid, text) VALUES (?1, ?2)")?.execute(params![key, words])?;
-    Ok(())
-}
-
-/// The key of an index, which the first operation on it creates: also a delete does, as in OpenSearch.
-fn index_key(transaction: &Transaction<'_>, last: &mut Last, name: &Arc<str>) -> rusqlite::Result<i64> {
-    if let Some((_, key)) = last.as_ref().filter(|(previous, _)| previous == name) {
-        return Ok(*key);
-    }
-    let known = transaction.prepare_cached("SELECT key FROM indices WHERE name = ?1")?.query_row([name], |row| row.get(0)).optional()?;
-    let key = match known {
-        Some(key) => key,
-        None => {
-            transaction.prepare_cached("INSERT INTO indices (name) VALUES (?1)")?.execute([name])?;
-            transaction.last_insert_rowid()
+    /// Takes a document's words out of the index. FTS5 keeps no text here and must be given the very text that it was given before.
+    fn forget_words(&self, key: i64, id: &str) -> rusqlite::Result<()> {
+        let mut select = self.transaction.prepare_cached("SELECT source FROM documents WHERE key = ?1")?;
+        let mut before = String::new();
+        let read = |row: &rusqlite::Row<'_>| Ok(text::searchable(id, row.get_ref(0)?.as_bytes()?, &mut before).is_ok());
+        // What was stored was an object when it came; a row that a stranger has changed is left to be found by its old words.
+        if select.query_row([key], read)? {
+            const FORGET: &str = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?1, ?2)";
+            self.transaction.prepare_cached(FORGET)?.execute(params![key, before])?;
         }
-    };
-    *last = Some((Arc::clone(name), key));
-    Ok(key)
-}
+        Ok(())
+    }
 
-fn stored(transaction: &Transaction<'_>, index: i64, target: &Target) -> rusqlite::Result<Option<Stored>> {
-    const STORED: &str = "SELECT key, version, source IS NULL FROM documents WHERE index_key = ?1 AND id = ?2";
-    let read = |row: &rusqlite::Row<'_>| Ok(Stored { key: row.get(0)?, version: row.get(1)?, deleted: row.get(2)? });
-    transaction.prepare_cached(STORED)?.query_row(params![index, target.id], read).optional()
+    /// The key of an index, which the first operation on it creates: also a delete does, as in OpenSearch.
+    fn index_key(&mut self, name: &Arc<str>) -> rusqlite::Result<i64> {
+        if let Some((_, key)) = self.last.as_ref().filter(|(previous, _)| previous == name) {
+            return Ok(*key);
+        }
+        let mut select = self.transaction.prepare_cached("SELECT key FROM indices WHERE name = ?1")?;
+        let key = match select.query_row([name], |row| row.get(0)).optional()? {
+            Some(key) => key,
+            None => {
+                self.transaction.prepare_cached("INSERT INTO indices (name) VALUES (?1)")?.execute([name])?;
+                self.transaction.last_insert_rowid()
+            }
+        };
+        self.last = Some((Arc::clone(name), key));
+        Ok(key)
+    }
+
+    fn stored(&self, index: i64, target: &Target) -> rusqlite::Result<Option<Stored>> {
+        const STORED: &str = "SELECT key, version, source IS NULL FROM documents WHERE index_key = ?1 AND id = ?2";
+        let read = |row: &rusqlite::Row<'_>| Ok(Stored { key: row.get(0)?, version: row.get(1)?, deleted: row.get(2)? });
+        self.transaction.prepare_cached(STORED)?.query_row(params![index, target.id], read).optional()
+    }
 }
 
 fn conflict(target: &Target, stored: Option<&Stored>) -> Option<Reply> {

@@ -1,6 +1,7 @@
 //! One HTTP client: how to reach the server, trust it and prove who we are.
 //!
-//! Sends a request once and hands back status and bytes. Never judges an answer, and never shows credentials, also not those in the URL.
+//! Sends a request and hands back status and bytes. A request that was refused for its credentials was not carried out, so it is sent a second
+//! time where there are newer ones; nothing else is ever sent twice. Never shows credentials, also not those in the URL.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -23,6 +24,7 @@ use super::config::{Auth, Config, without_credentials};
 use super::reply;
 use super::sign::{self, Held, Provider};
 use crate::error::Error;
+use crate::plan::outcome::Failure;
 
 /// A server, and the means to talk to it.
 #[derive(Debug)]
@@ -55,6 +57,7 @@ struct Basic {
 }
 
 /// The body of a request.
+#[derive(Clone)]
 pub(super) enum Content {
     Empty,
     Json(Bytes),
@@ -71,16 +74,21 @@ pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Bytes,
     /// `Retry-After`, as a wait from now.
-    pub(super) after: Option<Duration>,
+    after: Option<Duration>,
     /// `x-amzn-errortype`, by which AWS names an error.
-    pub(super) aws_type: Option<String>,
+    aws_type: Option<String>,
     /// Which credentials the request was sent with ([`Client::refresh`]).
-    pub(super) generation: u64,
+    generation: u64,
 }
 
 impl Answer {
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+
+    /// The `error.type` of the body.
+    pub(super) fn error_type(&self) -> Option<String> {
+        reply::error_type(&self.body)
     }
 }
 
@@ -165,6 +173,20 @@ impl Client {
 
     /// Sends one request and reads the whole answer.
     pub(super) async fn send(&self, method: Method, path: &str, query: &[(&str, &str)], content: Content) -> Result<Answer, Trouble> {
+        let answer = self.send_once(method, path, query, content.clone()).await?;
+        let refused = matches!(answer.status, 400 | 401 | 403) && matches!(self.judged(&answer), Failure::Unauthorized { .. });
+        if refused && self.refresh(answer.generation).await {
+            return self.send_once(method, path, query, content).await;
+        }
+        Ok(answer)
+    }
+
+    /// What an answer that is no success comes to.
+    pub(super) fn judged(&self, answer: &Answer) -> Failure {
+        reply::refused(&self.place, answer.status, &answer.body, answer.aws_type.as_deref(), answer.after)
+    }
+
+    async fn send_once(&self, method: Method, path: &str, query: &[(&str, &str)], content: Content) -> Result<Answer, Trouble> {
         let (generation, mut headers) = self.prove().await?;
         let body = match content {
             Content::Empty => None,
@@ -185,6 +207,7 @@ impl Client {
         }
         let status = response.status_code().as_u16();
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        #[expect(clippy::disallowed_methods, reason = "a server may name the end of its pause as a date")]
         let after = text(RETRY_AFTER.as_str()).and_then(|header| reply::retry_after(&header, SystemTime::now()));
         let aws_type = text("x-amzn-errortype");
         let body = response.bytes().await.map_err(|error| self.trouble(&error))?;
@@ -192,7 +215,7 @@ impl Client {
     }
 
     /// Gets new credentials after the server refused those of `generation`. Whether there are any, so that trying once more makes sense.
-    pub(super) async fn refresh(&self, generation: u64) -> bool {
+    async fn refresh(&self, generation: u64) -> bool {
         match &self.access {
             Access::Open => false,
             Access::Signed(held) => held.refresh(generation).await,

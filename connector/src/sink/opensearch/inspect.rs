@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::OpenSearch;
 use super::client::{Answer, Client, Content, Trouble, TroubleKind, segment};
 use super::indices::Found;
-use super::reply;
 use crate::error::{Error, Kind};
 use crate::plan::outcome::Failure;
 
@@ -48,10 +47,7 @@ impl OpenSearch {
         // Serverless answers 404 to `/`.
         let path = if client.serverless { "_cat/indices" } else { "/" };
         let query: &[(&str, &str)] = if client.serverless { &[("format", "json")] } else { &[] };
-        let mut answer = client.send(Method::Get, path, query, Content::Empty).await.map_err(|trouble| unreachable(&trouble))?;
-        if matches!(answer.status, 401 | 403) && client.refresh(answer.generation).await {
-            answer = client.send(Method::Get, path, query, Content::Empty).await.map_err(|trouble| unreachable(&trouble))?;
-        }
+        let answer = client.send(Method::Get, path, query, Content::Empty).await.map_err(|trouble| unreachable(&trouble))?;
         let answer = accepted(client, answer, "to be asked what it is")?;
         if client.serverless {
             return Ok(Probe { distribution: "serverless".to_owned(), version: None, cluster: None });
@@ -90,6 +86,7 @@ impl OpenSearch {
     /// # Errors
     /// [`Kind::Sink`] with the first thing that is not allowed, or does not hold.
     pub async fn check_rights(&self, index: &str) -> Result<(), Error> {
+        #[expect(clippy::disallowed_methods, reason = "a scratch index is told apart by the time of its making")]
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let scratch = format!("{index}-revsync-check-{}-{}", std::process::id(), now.as_nanos());
         let result = self.try_rights(&scratch).await;
@@ -141,12 +138,13 @@ pub(super) fn accepted(client: &Client, answer: Answer, what: &str) -> Result<An
     Err(match answer.status {
         401 => Error::new(Kind::Sink, format!("{place} refuses the credentials of {user} (status 401)"))
             .help("check user name and password, or the AWS credentials in use"),
-        403 if reply::error_type(&answer.body).as_deref() != Some("cluster_block_exception") => {
-            Error::new(Kind::Sink, format!("{place} does not allow {user} {what}: {}", answer.explained(client)))
+        403 if matches!(client.judged(&answer), Failure::Unauthorized { .. }) => {
+            let said = refused(client, client.judged(&answer)).what;
+            Error::new(Kind::Sink, format!("{place} does not allow {user} {what}: {said}"))
                 .help("give it a role with the rights that the README lists")
         }
-        404 if reply::error_type(&answer.body).is_none() => not_opensearch(client, "it answers status 404"),
-        _ => refused(client, answer.into_failure(client)),
+        404 if answer.error_type().is_none() => not_opensearch(client, "it answers status 404"),
+        _ => refused(client, client.judged(&answer)),
     })
 }
 
@@ -177,14 +175,4 @@ pub(super) fn unreachable(trouble: &Trouble) -> Error {
         TroubleKind::Broken => "check the server, and what stands in front of it",
     };
     Error::new(Kind::Sink, trouble.what.clone()).help(help)
-}
-
-impl Answer {
-    /// What the server said, redacted.
-    fn explained(&self, client: &Client) -> String {
-        match self.failure(client) {
-            Some(Failure::Unauthorized { what } | Failure::Retry { what, .. } | Failure::Misconfigured { what }) => what,
-            _ => format!("status {}", self.status),
-        }
-    }
 }

@@ -3,8 +3,8 @@
 //! [`request`] makes the body, `client` and `sign` send it, `reply` reads the answer (and `redact` what may be told of it), `indices` sees to
 //! it that the index exists and stays the same one, `inspect` and `search` are what the commands ask for beside writing.
 //!
-//! Tries once and reports. The one thing that it does twice is to prove who it is: a request that the server refused for its credentials was
-//! not carried out, so it is sent again when there are newer ones. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)).
+//! Tries once and reports. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)), and never makes an index anew that was
+//! there and is gone.
 
 mod client;
 pub mod config;
@@ -27,7 +27,7 @@ use flate2::write::GzEncoder;
 use opensearch::http::Method;
 use serde_json::Value;
 
-use self::client::{Answer, Client, Content, Trouble, TroubleKind, segment};
+use self::client::{Client, Content, Trouble, TroubleKind, segment};
 pub use self::config::Config;
 use self::indices::{Admitted, Indices, find};
 pub use self::inspect::Probe;
@@ -88,9 +88,10 @@ impl OpenSearch {
         }
         let sent: Vec<&Operation> = operations.iter().filter(|operation| blocked(operation).is_none()).collect();
         let (body, guards) = self.encode(&sent, &admitted);
-        let answer = self.send_bulk(body).await?;
+        let content = Content::Lines { bytes: body, gzip: self.gzip };
+        let answer = self.client.send(Method::Post, "_bulk", &[("filter_path", reply::FILTER_PATH)], content).await?;
         if !answer.is_success() {
-            return Err(answer.into_failure(&self.client));
+            return Err(self.client.judged(&answer));
         }
         let mut replies = reply::parse(&answer.body, sent.iter().map(|operation| operation.action()), guards)?;
         self.indices.watch(&admitted, &sent, &mut replies);
@@ -142,17 +143,6 @@ impl OpenSearch {
         (Bytes::from(body.finish().expect("writing into memory does not fail")), guards)
     }
 
-    async fn send_bulk(&self, body: Bytes) -> Result<Answer, Failure> {
-        let query = [("filter_path", reply::FILTER_PATH)];
-        let send = || self.client.send(Method::Post, "_bulk", &query, Content::Lines { bytes: body.clone(), gzip: self.gzip });
-        let answer = send().await?;
-        let refused = matches!(answer.failure(&self.client), Some(Failure::Unauthorized { .. }));
-        if refused && self.client.refresh(answer.generation).await {
-            return Ok(send().await?);
-        }
-        Ok(answer)
-    }
-
     async fn refresh_all(&self) {
         if self.client.serverless {
             return;
@@ -201,21 +191,5 @@ impl From<Trouble> for Failure {
                 Self::Retry { class: Class::Unavailable, what, after: None }
             }
         }
-    }
-}
-
-impl Answer {
-    /// What a refusal comes to, or `None` where the answer is none.
-    fn failure(&self, client: &Client) -> Option<Failure> {
-        (!self.is_success()).then(|| reply::refused(&client.place, self.status, &self.body, self.aws_type.as_deref(), self.after))
-    }
-
-    fn into_failure(self, client: &Client) -> Failure {
-        reply::refused(&client.place, self.status, &self.body, self.aws_type.as_deref(), self.after)
-    }
-
-    /// The `error.type` of the body.
-    fn error_type(&self) -> Option<String> {
-        reply::error_type(&self.body)
     }
 }

@@ -14,6 +14,11 @@ use super::{OpenSearch, inspect};
 use crate::error::{Error, Kind};
 use crate::sink::Hit;
 
+/// Marks on the wire, of a private use area: the server trims control characters from the ends of a fragment, and with them the marks of
+/// [`Hit::highlights`].
+const OPEN: &str = "\u{e000}";
+const CLOSE: &str = "\u{e001}";
+
 #[derive(Deserialize)]
 struct Answer {
     hits: Hits,
@@ -54,8 +59,8 @@ impl OpenSearch {
             "query": { "simple_query_string": { "query": text, "fields": ["*"], "default_operator": "and", "lenient": true } },
             "highlight": {
                 "fields": { "*": {} },
-                "pre_tags": ["\u{1}"],
-                "post_tags": ["\u{2}"],
+                "pre_tags": [OPEN],
+                "post_tags": [CLOSE],
                 "require_field_match": false,
             },
         });
@@ -72,7 +77,7 @@ impl OpenSearch {
             version: found.version,
             score: found.score.unwrap_or_default(),
             source: found.source.unwrap_or_else(|| RawValue::NULL.to_owned()),
-            highlights: found.highlight.into_values().flatten().collect(),
+            highlights: found.highlight.into_values().flatten().map(|text| text.replace(OPEN, "\u{1}").replace(CLOSE, "\u{2}")).collect(),
         });
         Ok(hits.collect())
     }

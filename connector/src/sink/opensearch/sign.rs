@@ -42,6 +42,7 @@ impl Held {
     /// The credentials to sign with now, and which set they are.
     pub(super) async fn get(&self) -> Result<(Credentials, u64), CredentialsError> {
         let mut state = self.state.lock().await;
+        #[expect(clippy::disallowed_methods, reason = "a signature holds the time at which it is made")]
         let now = SystemTime::now();
         if let Some(held) = &state.credentials
             && left(held, now).is_none_or(|left| left > EARLY)
@@ -151,6 +152,7 @@ mod tests {
             future::ProvideCredentials::ready(if call >= self.fails_from {
                 Err(CredentialsError::provider_error("down"))
             } else {
+                #[expect(clippy::disallowed_methods, reason = "the SDK compares an expiry with the wall clock")]
                 let expiry = self.lifetime.map(|lifetime| SystemTime::now() + lifetime);
                 Ok(Credentials::new(format!("key{call}"), "secret", None, expiry, "test"))
             })

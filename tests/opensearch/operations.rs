@@ -1,0 +1,37 @@
+//! Operations and sinks, said briefly.
+
+use std::sync::Arc;
+
+use revsync::operation::{Operation, Target};
+use revsync::plan::outcome::{Failure, Outcome, judge};
+use revsync::revision::{Document, VersionType};
+use revsync::sink::Sink;
+use revsync::sink::opensearch::{Config, OpenSearch};
+
+pub fn target(index: &str, id: &str, version: u64) -> Target {
+    Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None }
+}
+
+pub fn put(index: &str, id: &str, version: u64, document: &str) -> Operation {
+    Operation::Index { target: target(index, id, version), document: Document(document.to_owned().into()) }
+}
+
+pub fn delete(index: &str, id: &str, version: u64) -> Operation {
+    Operation::Delete { target: target(index, id, version) }
+}
+
+pub async fn connect(url: &str) -> OpenSearch {
+    OpenSearch::connect(&config(url)).await.unwrap()
+}
+
+pub fn config(url: &str) -> Config {
+    Config { url: url.to_owned(), ..Config::default() }
+}
+
+/// Writes, and judges each reply.
+pub async fn write(sink: &OpenSearch, operations: Vec<Operation>) -> Result<Vec<Outcome>, Failure> {
+    let operations: Arc<[Operation]> = operations.into();
+    let replies = sink.write(Arc::clone(&operations)).await?;
+    assert_eq!(replies.len(), operations.len(), "one reply per operation");
+    Ok(operations.iter().zip(&replies).map(|(operation, reply)| judge(operation, reply)).collect())
+}
