@@ -37,7 +37,7 @@ async fn get(server: &Server, path: &str) -> Value {
     ask(server, Method::Get, path, Value::Null).await.1
 }
 
-async fn put_to(server: &Server, path: &str, body: Value) {
+pub async fn put_to(server: &Server, path: &str, body: Value) {
     let (status, answer) = ask(server, Method::Put, path, body).await;
     assert_eq!(status, 200, "{answer}");
 }

@@ -2,6 +2,12 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "tests")]
 
 mod access;
+#[path = "../support/command.rs"]
+mod command;
+mod commands;
+#[path = "../support/conformance.rs"]
+mod conformance;
+mod conforming;
 mod live;
 mod operations;
 mod replies;

@@ -53,6 +53,7 @@ impl Folder {
         path
     }
 
+    #[allow(dead_code, reason = "not every test target reads files back")]
     pub fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path().join(name)).unwrap()
     }

@@ -1,0 +1,113 @@
+//! The command end to end, into real OpenSearch servers of both versions.
+
+use serde_json::{Value, json};
+
+use crate::command::{Done, Folder, fixture, revision};
+use crate::live::{name, put_to, stored};
+use crate::services::{self, Server};
+
+/// Rules that put every table into indices of this test alone.
+fn rules(folder: &Folder, prefix: &str) {
+    folder.write("rules.toml", format!("[[table]]\nname = \"*\"\nindex = \"{prefix}-{{table}}\"\n"));
+}
+
+fn sync(folder: &Folder, server: &Server, source: &str, more: &[&str]) -> Done {
+    let arguments = [&["--json", "--config", "rules.toml", "sync", source, "--to", &server.url], more].concat();
+    folder.revsync(&arguments).balanced()
+}
+
+#[tokio::test]
+async fn the_documentations_example_is_one_document_through_every_form_of_input() {
+    for server in services::opensearch() {
+        for form in ["10n", "ion", "jsonl.gz", "lambda-event.json", "get-records.json", "kpl"] {
+            let (folder, prefix) = (Folder::new(), name("documentation"));
+            rules(&folder, &prefix);
+            let done = sync(&folder, server, &fixture(&format!("qldb/documentation.{form}")), &[]);
+            assert_eq!((done.exit, done.count("indexed")), (0, 1), "{form}: {done:?}");
+            let index = format!("{prefix}-vehicle_registration");
+            let (version, source) = stored(server, &index, "QFPyEPhFTCo58PlnvQ6VkS").await.unwrap();
+            assert_eq!((version, &source["PendingPenaltyTicketAmount"], &source["ValidFromDate"]), (0, &json!(90.25), &json!("2017-08-21")));
+        }
+    }
+}
+
+#[tokio::test]
+async fn running_the_same_sync_twice_changes_nothing() {
+    let expected: Value = serde_json::from_slice(&std::fs::read(fixture("vehicle-registration/expected.json")).unwrap()).unwrap();
+    for server in services::opensearch() {
+        let (folder, prefix) = (Folder::new(), name("twice"));
+        rules(&folder, &prefix);
+        for more in [&["--request-operations", "3"][..], &["--no-gzip"], &[]] {
+            let done = sync(&folder, server, &fixture("vehicle-registration/stream.10n"), more);
+            assert_eq!(done.exit, 0, "{done:?}");
+            if more.first() != Some(&"--request-operations") {
+                assert_eq!((done.count("indexed"), done.count("deleted"), done.count("absent")), (0, 0, 0), "{done:?}");
+            }
+            for table in ["person", "vehicle_registration"] {
+                for (id, document) in expected[table].as_object().unwrap() {
+                    let (version, source) = stored(server, &format!("{prefix}-{table}"), id).await.unwrap();
+                    assert_eq!((Some(version), &source), (document["version"].as_u64(), &document["source"]), "{table}/{id}");
+                }
+            }
+            for id in expected["deleted"].as_object().unwrap().keys() {
+                for table in ["person", "vehicle_registration"] {
+                    assert_eq!(stored(server, &format!("{prefix}-{table}"), id).await, None);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_bad_document_in_5000_is_one_dead_letter_that_is_replayed_once_the_mapping_is_fixed() {
+    for server in services::opensearch() {
+        let (folder, prefix) = (Folder::new(), name("poison"));
+        rules(&folder, &prefix);
+        let index = format!("{prefix}-t");
+        put_to(server, &index, json!({"mappings": {"properties": {"Amount": {"type": "integer"}}}})).await;
+        let records: String = (0..5_000)
+            .map(|n| {
+                let data = if n == 2_500 { "{Amount:\"a secret\"}".to_owned() } else { format!("{{Amount:{n}}}") };
+                revision("T", &format!("d{n}"), 0, Some(&data))
+            })
+            .collect();
+        folder.write("s.ion", records);
+
+        let done = sync(&folder, server, "s.ion", &[]);
+        assert_eq!((done.exit, done.count("indexed"), done.count("dead_letters")), (1, 4_999, 1), "{done:?}");
+        let listed = folder.revsync(&["--json", "dead-letters", "list"]).json();
+        let id = listed["dead_letters"][0]["id"].as_str().unwrap();
+        let shown = folder.revsync(&["dead-letters", "show", id]);
+        assert!(shown.out.contains("mapper_parsing_exception") && shown.out.contains("d2500"), "{shown:?}");
+        for said in [&done.err, &shown.out, &listed.to_string()] {
+            assert!(!said.contains("a secret"), "a field value was told: {said}");
+        }
+
+        let replay = ["--json", "--config", "rules.toml", "dead-letters", "replay", "--all", "--to", &server.url];
+        let again = folder.revsync(&replay).balanced();
+        assert_eq!((again.exit, again.count("dead_letters")), (1, 1), "nothing was fixed yet: {again:?}");
+
+        put_to(server, &format!("{index}/_mapping"), json!({"properties": {"Amount": {"type": "integer", "ignore_malformed": true}}})).await;
+        let replayed = folder.revsync(&replay).balanced();
+        assert_eq!((replayed.exit, replayed.count("indexed")), (0, 1), "{replayed:?}");
+        assert_eq!(stored(server, &index, "d2500").await, Some((0, json!({"Amount": "a secret"}))));
+        assert_eq!(folder.revsync(&["--json", "dead-letters", "list"]).json()["dead_letters"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn search_setup_and_check_reach_a_server() {
+    for server in services::opensearch() {
+        let (folder, prefix) = (Folder::new(), name("commands"));
+        rules(&folder, &prefix);
+        let people = format!("{prefix}-person");
+        let setup = folder.revsync(&["setup", &people, "--to", &server.url]);
+        assert_eq!(setup.exit, 0, "{setup:?}");
+        let check = folder.revsync(&["--config", "rules.toml", "check", &fixture("vehicle-registration"), "--to", &server.url]);
+        assert_eq!(check.exit, 0, "{check:?}");
+        assert_eq!(sync(&folder, server, &fixture("vehicle-registration/stream.10n"), &[]).exit, 0);
+        let hits = folder.revsync(&["--json", "search", "Quillfeather", "--index", &people, "--to", &server.url]);
+        let hit = &hits.json()["hits"][0];
+        assert_eq!((hits.exit, &hit["id"], &hit["version"]), (0, &json!("VEgJSFUq2Mnj7VEIXJdI2Q"), &json!(0)), "{hits:?}");
+    }
+}
