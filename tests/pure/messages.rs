@@ -228,6 +228,7 @@ fn letter(offset: u64, fault: Fault) -> DeadLetter {
         origin,
         position,
         unit: 0,
+        part: 0,
         format: "qldb".into(),
         table: None,
         document_id: None,

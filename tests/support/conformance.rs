@@ -1,7 +1,7 @@
 //! What every sink that keeps versions must do, as statements that run against any of them.
 //!
-//! A test target names the sink once, with `conformance_suite!(bench)`; each statement is then a test of its own. `bench` is an async function
-//! that makes a [`Bench`]: a sink with an index that no other test uses.
+//! A test target names the sink once, with `conformance_suite!(bench)`; each statement is then a test of its own. `bench` is an async
+//! function that makes a [`Bench`]: a sink with an index that no other test uses.
 //!
 //! Never asks a sink more than the contract says: reasons are not compared, nor anything about search.
 
@@ -20,7 +20,8 @@ use revsync::sink::Sink;
 /// The version and the JSON text of a document, as the sink gives them back; `None` when the document is not there.
 pub(crate) type Found = Option<(u64, String)>;
 
-/// Reads one document of an index by its id, up to date, its `_source` byte for byte.
+/// Reads one document of an index by its id, up to date, its `_source` byte for byte (ids hold everything: `_mget` takes them where a path
+/// would not).
 pub(crate) type Read = Box<dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Found> + Send>> + Send + Sync>;
 
 /// A sink under test.
@@ -29,8 +30,8 @@ pub(crate) struct Bench {
     pub(crate) sink: Arc<dyn Sink>,
     /// How to read what is in it.
     pub(crate) read: Read,
-    /// An index that is empty or missing, used by one statement alone. It must take any object: a server needs it created with `dynamic: false`
-    /// (and `gc_deletes` above the length of a test).
+    /// An index that is empty or missing, used by one statement alone. It must take any object: a server needs it created with `dynamic:
+    /// false` (and `gc_deletes` above the length of a test).
     pub(crate) index: String,
     /// What must live as long as the sink: a folder, a server.
     #[expect(dead_code, reason = "held, and never looked at")]
@@ -421,7 +422,7 @@ pub(crate) async fn field_names_order_and_spaces_come_back_byte_for_byte(bench: 
         &[
             "{}",
             r#"{"z":1,"a":2,"Z":3,"_private":4,"with space":5,"f:name":6,"\u0061bc":7}"#,
-            r#" { "a" : [ 1 , { "b" : null } , [ ] , { } ] , "c" : true , "d" : false } "#,
+            r#"{ "a" : [ 1 , { "b" : null } , [ ] , { } ] ,	"c" : true , "d" : false }"#,
             r#"{"null":null,"nested":{"a":{"b":{"c":{"d":[[[[1]]]]}}}}}"#,
         ],
     )
@@ -551,8 +552,8 @@ fn expected(model: &mut Model, operation: &Operation) -> Outcome {
     outcome
 }
 
-/// Histories of a few documents, each revision sent one to three times, shuffled, cut into requests at random: every reply is the one that the contract
-/// gives, and the end is the fold of the history.
+/// Histories of a few documents, each revision sent one to three times, shuffled, cut into requests at random: every reply is the one that
+/// the contract gives, and the end is the fold of the history.
 async fn any_order(bench: &Bench, version_type: VersionType) {
     let cases = if std::env::var_os("REVSYNC_TEST_LONG").is_some_and(|value| value == "1") { 500 } else { 30 };
     for case in 0..cases {

@@ -133,11 +133,19 @@ impl Request {
     }
 }
 
+#[derive(Debug, Clone)]
+struct Fixed {
+    status: u16,
+    body: String,
+    headers: Vec<(String, String)>,
+}
+
 #[derive(Debug, Default)]
 struct State {
     script: VecDeque<Step>,
     requests: Vec<Request>,
-    fixed: HashMap<(String, String), (u16, String, Vec<(String, String)>)>,
+    /// By method and path.
+    fixed: HashMap<(String, String), Fixed>,
     required_header: Option<(String, String)>,
     /// Alias to index; an index stands for itself.
     names: HashMap<String, String>,
@@ -216,7 +224,7 @@ impl Scripted {
     /// Answers every request of this method and path with this, whatever else holds.
     pub fn fix(&self, method: &str, path: &str, status: u16, body: &str, headers: &[(&str, &str)]) {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.state().fixed.insert((method.to_owned(), path.to_owned()), (status, body.to_owned(), headers));
+        self.state().fixed.insert((method.to_owned(), path.to_owned()), Fixed { status, body: body.to_owned(), headers });
     }
 
     /// From now on, requests without this header value are answered with 401.
@@ -419,8 +427,8 @@ impl State {
         {
             return send(401, "Unauthorized".to_owned());
         }
-        if let Some((status, body, headers)) = self.fixed.get(&(request.method.clone(), request.path.clone())) {
-            return Decided::Send { status: *status, body: body.clone(), headers: headers.clone(), cut: None };
+        if let Some(Fixed { status, body, headers }) = self.fixed.get(&(request.method.clone(), request.path.clone())).cloned() {
+            return Decided::Send { status, body, headers, cut: None };
         }
         let path: Vec<&str> = request.path.trim_matches('/').split('/').collect();
         match (request.method.as_str(), path.as_slice()) {

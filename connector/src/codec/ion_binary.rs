@@ -76,13 +76,13 @@ impl<'a> Symbols<'a> {
     }
 }
 
-fn damaged(what: &str) -> Fault {
+pub(super) fn damaged(what: &str) -> Fault {
     Fault::new("undecodable", format!("expected Ion binary, found {what}"))
 }
 
 /// Bytes being read, from the front.
 #[derive(Debug, Clone, Copy)]
-struct Bytes<'a>(&'a [u8]);
+pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Bytes<'a> {
     fn byte(&mut self) -> Result<u8, Fault> {
@@ -100,7 +100,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// A VarUInt: seven bits a byte, the last byte with its high bit set.
-    fn var_uint(&mut self) -> Result<u64, Fault> {
+    pub(super) fn var_uint(&mut self) -> Result<u64, Fault> {
         let mut number = 0u64;
         loop {
             let byte = self.byte()?;
@@ -115,7 +115,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// A VarInt: as a VarUInt, with a sign in the second bit; gives the sign apart, as there is a negative zero.
-    fn var_int(&mut self) -> Result<(bool, i64), Fault> {
+    pub(super) fn var_int(&mut self) -> Result<(bool, i64), Fault> {
         let first = self.byte()?;
         let negative = first & 0x40 != 0;
         let mut number = i64::from(first & 0x3F);
@@ -381,133 +381,6 @@ pub fn float(body: &[u8]) -> Result<f64, Fault> {
         [a, b, c, d] => Ok(f64::from(f32::from_be_bytes([*a, *b, *c, *d]))),
         [a, b, c, d, e, f, g, h] => Ok(f64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h])),
         _ => Err(damaged("a float that has neither 4 nor 8 bytes")),
-    }
-}
-
-/// A signed magnitude of any length: sign, and big-endian bytes without it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Magnitude<'a> {
-    /// Whether it is negative; there is a negative zero.
-    pub negative: bool,
-    /// The first byte without the sign bit.
-    pub first: u8,
-    /// The others.
-    pub rest: &'a [u8],
-}
-
-/// A decimal: its coefficient, and its exponent.
-///
-/// # Errors
-/// A representation that ends too early.
-pub fn decimal(body: &[u8]) -> Result<(Magnitude<'_>, i64), Fault> {
-    if body.is_empty() {
-        return Ok((Magnitude { negative: false, first: 0, rest: &[] }, 0));
-    }
-    let mut rest = Bytes(body);
-    let (_, exponent) = rest.var_int()?;
-    Ok((magnitude(rest.0), exponent))
-}
-
-fn magnitude(body: &[u8]) -> Magnitude<'_> {
-    match body {
-        [] => Magnitude { negative: false, first: 0, rest: &[] },
-        [first, rest @ ..] => Magnitude { negative: first & 0x80 != 0, first: first & 0x7F, rest },
-    }
-}
-
-/// A timestamp as it is written down: local fields with their offset. What its precision does not reach is `None`.
-#[derive(Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names of the specification")]
-pub struct Timestamp<'a> {
-    pub year: u16,
-    pub month: Option<u8>,
-    pub day: Option<u8>,
-    /// Hour and minute.
-    pub time: Option<(u8, u8)>,
-    pub second: Option<u8>,
-    /// Digits of the fraction, and its coefficient.
-    pub fraction: Option<(u32, Magnitude<'a>)>,
-    /// Minutes; `None` where it is not known.
-    pub offset: Option<i16>,
-}
-
-/// Digits that a second's fraction may have.
-pub const MAX_FRACTION_DIGITS: i64 = 36;
-
-/// Reads a timestamp: fields in UTC in the bytes, moved to local time by the offset.
-///
-/// # Errors
-/// Fields out of their range.
-pub fn timestamp(body: &[u8]) -> Result<Timestamp<'_>, Fault> {
-    let bad = || damaged("a timestamp with a field out of its range");
-    let mut rest = Bytes(body);
-    let (negative, offset) = rest.var_int()?;
-    let offset = if negative && offset == 0 { None } else { Some(i16::try_from(offset).ok().filter(|o| o.abs() < 1440).ok_or_else(bad)?) };
-    let field = |rest: &mut Bytes<'_>, from: u64, to: u64| -> Result<u16, Fault> {
-        rest.var_uint()?.try_into().ok().filter(|n| (from..=to).contains(&u64::from(*n))).ok_or_else(bad)
-    };
-    let mut stamp =
-        Timestamp { year: field(&mut rest, 1, 9999)?, month: None, day: None, time: None, second: None, fraction: None, offset: None };
-    if rest.0.is_empty() {
-        return Ok(stamp);
-    }
-    let month = field(&mut rest, 1, 12)? as u8;
-    stamp.month = Some(month);
-    if rest.0.is_empty() {
-        return Ok(stamp);
-    }
-    let day = field(&mut rest, 1, u64::from(days_in(stamp.year, month)))? as u8;
-    stamp.day = Some(day);
-    if rest.0.is_empty() {
-        return Ok(stamp);
-    }
-    let (hour, minute) = (field(&mut rest, 0, 23)? as u8, field(&mut rest, 0, 59)? as u8);
-    stamp.time = Some((hour, minute));
-    stamp.offset = offset;
-    if !rest.0.is_empty() {
-        stamp.second = Some(field(&mut rest, 0, 59)? as u8);
-    }
-    if !rest.0.is_empty() {
-        let (_, exponent) = rest.var_int()?;
-        let coefficient = magnitude(rest.0);
-        let zero = coefficient.first == 0 && coefficient.rest.iter().all(|byte| *byte == 0);
-        if exponent < -MAX_FRACTION_DIGITS || (exponent >= 0 && !zero) || (coefficient.negative && !zero) {
-            return Err(bad());
-        }
-        stamp.fraction = (exponent < 0).then_some((exponent.unsigned_abs() as u32, coefficient));
-    }
-    if let Some(minutes) = offset.filter(|minutes| *minutes != 0) {
-        shift(&mut stamp, month, day, hour, minute, minutes).ok_or_else(bad)?;
-    }
-    Ok(stamp)
-}
-
-fn shift(stamp: &mut Timestamp<'_>, month: u8, day: u8, hour: u8, minute: u8, offset: i16) -> Option<()> {
-    let minutes = i16::from(hour) * 60 + i16::from(minute) + offset;
-    let (mut year, mut month, mut day) = (stamp.year, month, day);
-    match minutes.div_euclid(1440) {
-        0 => {}
-        1 if day < days_in(year, month) => day += 1,
-        1 if month < 12 => (month, day) = (month + 1, 1),
-        1 => (year, month, day) = (year + 1, 1, 1),
-        _ if day > 1 => day -= 1,
-        _ if month > 1 => (month, day) = (month - 1, days_in(year, month - 1)),
-        _ => (year, month, day) = (year - 1, 12, 31),
-    }
-    let of_day = minutes.rem_euclid(1440);
-    stamp.year = Some(year).filter(|year| (1..=9999).contains(year))?;
-    stamp.month = Some(month);
-    stamp.day = Some(day);
-    stamp.time = Some(((of_day / 60) as u8, (of_day % 60) as u8));
-    Some(())
-}
-
-fn days_in(year: u16, month: u8) -> u8 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
-        2 => 28,
-        _ => 31,
     }
 }
 

@@ -23,18 +23,14 @@ use std::collections::HashMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::ion_binary::{self, Magnitude, Symbols, Timestamp, Type, Value};
+use super::ion_binary::{self, Symbols, Type, Value};
+use super::ion_number::{decimal, write_decimal, write_int};
+use super::ion_timestamp::{timestamp, write_timestamp};
 use crate::metrics::Notes;
 use crate::record::Fault;
 
 /// Levels of lists and structs that a document may have. OpenSearch maps 20 levels of objects by default.
 pub const MAX_DEPTH: usize = 256;
-
-/// Bytes of an integer or of a decimal's coefficient that are still written out: 2,466 decimal digits.
-const MAX_NUMBER_BYTES: usize = 1024;
-
-/// Digits of a decimal that are still written without an exponent.
-const PLAIN_DIGITS: i64 = 40;
 
 /// How decimals are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -188,7 +184,7 @@ impl<'a> Writer<'_, 'a> {
             Type::Decimal => self.decimal(value.body)?,
             Type::Timestamp => {
                 self.out.push(b'"');
-                write_timestamp(&ion_binary::timestamp(value.body)?, self.out)?;
+                write_timestamp(&timestamp(value.body)?, self.out)?;
                 self.out.push(b'"');
             }
             Type::Symbol | Type::String => write_string(ion_binary::text(value, self.symbols)?.unwrap_or_default(), self.out),
@@ -245,122 +241,13 @@ impl<'a> Writer<'_, 'a> {
         if quoted {
             self.out.push(b'"');
         }
-        let (coefficient, exponent) = ion_binary::decimal(body)?;
+        let (coefficient, exponent) = decimal(body)?;
         write_decimal(&coefficient, exponent, self.out)?;
         if quoted {
             self.out.push(b'"');
         }
         Ok(())
     }
-}
-
-fn write_int(body: &[u8], negative: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
-    if negative {
-        if body.iter().all(|byte| *byte == 0) {
-            return Err(Fault::new("undecodable", "expected Ion binary, found a negative zero where only a decimal can have one"));
-        }
-        out.push(b'-');
-    }
-    with_digits(0, body, |digits| out.extend_from_slice(digits))
-}
-
-/// Hands on the decimal digits of a big-endian magnitude.
-fn with_digits(first: u8, rest: &[u8], write: impl FnOnce(&[u8])) -> Result<(), Fault> {
-    let bytes = 1 + rest.len();
-    if bytes <= 8 {
-        let number = rest.iter().fold(u64::from(first), |number, byte| number << 8 | u64::from(*byte));
-        write(itoa::Buffer::new().format(number).as_bytes());
-    } else if bytes <= 16 {
-        let number = rest.iter().fold(u128::from(first), |number, byte| number << 8 | u128::from(*byte));
-        write(itoa::Buffer::new().format(number).as_bytes());
-    } else if bytes <= MAX_NUMBER_BYTES {
-        let little_endian: Vec<u8> = rest.iter().rev().copied().chain([first]).collect();
-        write(ion_rs::UInt::from_le_bytes(&little_endian).to_string().as_bytes());
-    } else {
-        let reason = format!("expected a number of at most {MAX_NUMBER_BYTES} bytes, found one of {bytes}");
-        return Err(Fault::new("number_too_long", reason));
-    }
-    Ok(())
-}
-
-/// Writes a decimal from its coefficient and exponent, with a point or an exponent, as JSON wants it.
-fn write_decimal(coefficient: &Magnitude<'_>, exponent: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-    if coefficient.negative {
-        out.push(b'-');
-    }
-    with_digits(coefficient.first, coefficient.rest, |digits| {
-        let length = digits.len() as i64;
-        if exponent == 0 {
-            out.extend_from_slice(digits);
-            out.extend_from_slice(b".0");
-        } else if exponent < 0 && exponent > -length {
-            let (whole, fraction) = digits.split_at((length + exponent) as usize);
-            out.extend_from_slice(whole);
-            out.push(b'.');
-            out.extend_from_slice(fraction);
-        } else if (-PLAIN_DIGITS..0).contains(&exponent) {
-            out.extend_from_slice(b"0.");
-            out.resize(out.len() + (-exponent - length) as usize, b'0');
-            out.extend_from_slice(digits);
-        } else {
-            out.extend_from_slice(digits);
-            out.push(b'e');
-            out.extend_from_slice(itoa::Buffer::new().format(exponent).as_bytes());
-        }
-    })
-}
-
-/// Writes a timestamp as its Ion text, without the `T` that ends a year, a month or a day.
-fn write_timestamp(timestamp: &Timestamp<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    write_pair(timestamp.year / 100, out);
-    write_pair(timestamp.year % 100, out);
-    for part in [timestamp.month, timestamp.day].into_iter().flatten() {
-        out.push(b'-');
-        write_pair(part.into(), out);
-    }
-    let Some((hour, minute)) = timestamp.time else { return Ok(()) };
-    out.push(b'T');
-    write_pair(hour.into(), out);
-    out.push(b':');
-    write_pair(minute.into(), out);
-    if let Some(second) = timestamp.second {
-        out.push(b':');
-        write_pair(second.into(), out);
-    }
-    if let Some((digits, coefficient)) = &timestamp.fraction {
-        write_fraction(*digits as usize, coefficient, out)?;
-    }
-    match timestamp.offset {
-        None => out.extend_from_slice(b"-00:00"),
-        Some(0) => out.push(b'Z'),
-        Some(minutes) => {
-            out.push(if minutes < 0 { b'-' } else { b'+' });
-            write_pair(minutes.unsigned_abs() / 60, out);
-            out.push(b':');
-            write_pair(minutes.unsigned_abs() % 60, out);
-        }
-    }
-    Ok(())
-}
-
-fn write_pair(number: u16, out: &mut Vec<u8>) {
-    out.extend_from_slice(&[b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
-}
-
-fn write_fraction(places: usize, coefficient: &Magnitude<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let mut fits = true;
-    with_digits(coefficient.first, coefficient.rest, |digits| {
-        fits = digits.len() <= places;
-        if fits {
-            out.push(b'.');
-            out.resize(out.len() + places - digits.len(), b'0');
-            out.extend_from_slice(digits);
-        }
-    })?;
-    if fits {
-        return Ok(());
-    }
-    Err(Fault::new("undecodable", "expected Ion binary, found a timestamp with a fraction of a second or more"))
 }
 
 fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {

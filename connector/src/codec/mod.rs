@@ -4,6 +4,8 @@
 
 pub mod ion_binary;
 pub mod ion_json;
+mod ion_number;
+mod ion_timestamp;
 pub mod kpl;
 pub mod qldb;
 

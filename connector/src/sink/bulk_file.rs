@@ -1,7 +1,7 @@
 //! Writes the exact lines of OpenSearch bulk requests to a file, a pipe or standard output, to look at or to send by other means.
 //!
-//! Keeps no versions and compares nothing: every operation is written and answered as carried out. Never writes anything but bulk lines, and the same
-//! operations give the same bytes in every run.
+//! Keeps no versions and compares nothing: every operation is written and answered as carried out. Never writes anything but bulk lines,
+//! and the same operations give the same bytes in every run.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};

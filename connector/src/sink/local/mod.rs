@@ -20,7 +20,8 @@ use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::outcome::{Class, Failure, Reply};
 
-/// An open local index. Several may be open on one file, also in several processes: one of them writes at a time, and reading goes on meanwhile.
+/// An open local index. Several may be open on one file, also in several processes: one of them writes at a time, and reading goes on
+/// meanwhile.
 #[derive(Debug)]
 pub struct Local {
     name: String,
@@ -51,7 +52,8 @@ impl Local {
         Self { name: format!("local:{}", path.display()), path: path.to_owned(), connection: Arc::new(Mutex::new(connection)) }
     }
 
-    /// Finds documents by what a person types, best first: words that must all occur, `"phrases"`, `prefix*`, `-without`, `either OR or`; a lone `*` finds all.
+    /// Finds documents by what a person types, best first: words that must all occur, `"phrases"`, `prefix*`, `-without`, `either OR or`; a
+    /// lone `*` finds all.
     ///
     /// No text is a syntax error. `index` is a name or a pattern with `*`; without it every index is searched. At most `limit` hits.
     /// Reads the disk and blocks while it does.
@@ -80,7 +82,8 @@ impl Local {
         connection.query_row(COUNT, [index], |row| row.get(0)).map_err(|cause| error(&self.path, &cause))
     }
 
-    /// The version and the JSON text of a document, byte for byte as it was written; `None` for one that is deleted or was never there. Blocks.
+    /// The version and the JSON text of a document, byte for byte as it was written; `None` for one that is deleted or was never there.
+    /// Blocks.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! The file of the local index: its tables, its format version, and how it is created, opened and made durable.
 //!
-//! Never opens a file with SQLite before its first bytes have shown that it is one of ours: SQLite would recover, lock or grow the file of a stranger.
+//! Never opens a file with SQLite before its first bytes have shown that it is one of ours: SQLite would recover, lock or grow the file of
+//! a stranger.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -20,16 +21,16 @@ const FORMAT: i32 = 1;
 
 /// How words are cut and compared; what is indexed, asked and highlighted must agree on it.
 ///
-/// unicode61 cuts at everything that is no letter and no digit, folds case and, with 2, every diacritic. A term such as a date or an e-mail address becomes
-/// several words here and, as a phrase, when it is asked.
+/// unicode61 cuts at everything that is no letter and no digit, folds case and, with 2, every diacritic. A term such as a date or an e-mail
+/// address becomes several words here and, as a phrase, when it is asked.
 pub(super) const TOKENIZER: &str = "unicode61 remove_diacritics 2";
 
 /// A row of `documents` without a source is a delete: it stays, because its version must.
 ///
-/// `words` keeps no text of its own (`content=''`), because `source` has it: highlights are made anew for the few documents that a search shows, and words
-/// are taken out by giving FTS5 the old text again. FTS5's own way for such tables, `contentless_delete`, keeps a list of deleted rows instead and looks
-/// through it in every merge: writing 100,000 documents anew took six times as long.
-/// `source` is the last column, so that a look at the others does not read it.
+/// `words` keeps no text of its own (`content=''`), because `source` has it: highlights are made anew for the few documents that a search
+/// shows, and words are taken out by giving FTS5 the old text again. FTS5's own way for such tables, `contentless_delete`, keeps a list of
+/// deleted rows instead and looks through it in every merge: writing 100,000 documents anew took several times as long. `source` is the last
+/// column, so that a look at the others does not read it.
 const TABLES: &str = "
 CREATE TABLE indices (
     key INTEGER PRIMARY KEY,
@@ -135,7 +136,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Creates the tables, unless another process has just done so.
 ///
-/// Eight segments of `words`, not FTS5's four, are merged at a time: a load writes its words a third less often, and a search has a few more places to look.
+/// Eight segments of `words`, not FTS5's four, are merged at a time: a load writes its words less often, and a search has a few
+/// more places to look.
 fn initialise(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if pragma(&transaction, "application_id")? != APPLICATION_ID {
@@ -162,8 +164,8 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i32> {
 
 /// Moves everything from the write-ahead log into the file, on disk.
 ///
-/// A commit alone survives the end of the process; this makes it survive the end of the power too. Where a reader holds the log open, the log is
-/// synced and stays.
+/// A commit alone survives the end of the process; this makes it survive the end of the power too. Where a reader holds the log open, the
+/// log is synced and stays.
 pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")
 }

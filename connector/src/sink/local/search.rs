@@ -35,8 +35,8 @@ pub(super) fn find(connection: &mut Connection, question: &Question, index: Opti
     Ok(hits)
 }
 
-/// The keys of the indices that a name or pattern means, as a JSON list: SQLite takes no list as a parameter. `None` when it means them all, which
-/// spares a look at every matching document.
+/// The keys of the indices that a name or pattern means, as a JSON list: SQLite takes no list as a parameter. `None` when it means them
+/// all, which spares a look at every matching document.
 fn keys(transaction: &Transaction<'_>, pattern: &str) -> rusqlite::Result<Option<String>> {
     let mut statement = transaction.prepare_cached("SELECT key, name FROM indices")?;
     let mut rows = statement.query([])?;
@@ -67,28 +67,28 @@ fn fits(pattern: &str, name: &str) -> bool {
     true
 }
 
+/// Each finds keys and scores: `?1` is the FTS5 expression, `?3` the list of index keys; one that a question does not have is null.
+const MATCHING: &str = "SELECT rowid AS key, -bm25(words) AS score FROM words WHERE words MATCH ?1 AND ?3 IS NULL";
+const MATCHING_WITHIN: &str = "SELECT documents.key AS key, -bm25(words) AS score
+    FROM words CROSS JOIN documents ON documents.key = words.rowid
+    WHERE words MATCH ?1 AND index_key IN (SELECT value FROM json_each(?3))";
+const ALL_BUT: &str = "SELECT key, 0.0 AS score FROM documents
+    WHERE source IS NOT NULL AND key NOT IN (SELECT rowid FROM words WHERE words MATCH ?1)
+    AND (?3 IS NULL OR index_key IN (SELECT value FROM json_each(?3)))";
+const EVERYTHING: &str = "SELECT key, 0.0 AS score FROM documents
+    WHERE source IS NOT NULL AND ?1 IS NULL AND (?3 IS NULL OR index_key IN (SELECT value FROM json_each(?3)))";
+
 fn hits(transaction: &Transaction<'_>, question: &Question, keys: Option<&str>, limit: i64) -> rusqlite::Result<Vec<Hit>> {
-    let within = "index_key IN (SELECT value FROM json_each(?3))";
-    // Score and order first and documents last: the inner query then sorts numbers and not documents. Ties stand in the order in which the documents came.
-    let (expression, found) = match (question, keys) {
-        (Question::Matching(expression), None) => {
-            (expression.as_str(), "SELECT rowid AS key, -bm25(words) AS score FROM words WHERE words MATCH ?1 AND ?3 IS NULL".to_owned())
-        }
-        (Question::Matching(expression), Some(_)) => {
-            let found = "SELECT documents.key AS key, -bm25(words) AS score FROM words CROSS JOIN documents ON documents.key = words.rowid WHERE words MATCH ?1";
-            (expression.as_str(), format!("{found} AND {within}"))
-        }
-        (Question::AllBut(expression), _) => {
-            let found = "SELECT key, 0.0 AS score FROM documents WHERE source IS NOT NULL AND key NOT IN (SELECT rowid FROM words WHERE words MATCH ?1)";
-            (expression.as_str(), format!("{found} AND (?3 IS NULL OR {within})"))
-        }
-        (Question::Everything | Question::Nothing, _) => {
-            let found = "SELECT key, 0.0 AS score FROM documents WHERE source IS NOT NULL AND ?1 = '*'";
-            (if *question == Question::Everything { "*" } else { "" }, format!("{found} AND (?3 IS NULL OR {within})"))
-        }
+    let (expression, found) = match question {
+        Question::Nothing => return Ok(Vec::new()),
+        Question::Everything => (None, EVERYTHING),
+        Question::AllBut(expression) => (Some(expression), ALL_BUT),
+        Question::Matching(expression) if keys.is_none() => (Some(expression), MATCHING),
+        Question::Matching(expression) => (Some(expression), MATCHING_WITHIN),
     };
+    // Scores are sorted first and only the best documents are read then. Ties stand in the order in which the documents came.
     let mut statement = transaction.prepare_cached(&format!(
-        "WITH found AS MATERIALIZED ({found} ORDER BY 2 DESC, 1 LIMIT ?2)
+        "WITH found AS MATERIALIZED ({found} ORDER BY score DESC, key LIMIT ?2)
         SELECT name, id, version, score, source FROM found JOIN documents USING (key) JOIN indices ON indices.key = index_key
         ORDER BY score DESC, documents.key"
     ))?;
@@ -112,8 +112,8 @@ fn document(source: String) -> rusqlite::Result<Box<RawValue>> {
         .map_err(|cause| rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Text, Box::new(cause)))
 }
 
-/// Asks the same question again of a small table that keeps its text and holds only the hits. FTS5 itself then says what matched: cutting and folding
-/// words a second time in our own code would differ from it in the corners.
+/// Asks the same question again of a small table that keeps its text and holds only the hits. FTS5 itself then says what matched: cutting
+/// and folding words a second time in our own code would differ from it in the corners.
 fn highlight(transaction: &Transaction<'_>, expression: &str, hits: &mut [Hit]) -> rusqlite::Result<()> {
     transaction.execute_batch(&format!("CREATE VIRTUAL TABLE temp.shown USING fts5 (text, tokenize = '{TOKENIZER}')"))?;
     let mut insert = transaction.prepare("INSERT INTO temp.shown (rowid, text) VALUES (?1, ?2)")?;

@@ -1,7 +1,8 @@
 //! What a person types, as an FTS5 expression.
 //!
-//! Words must all occur; `"a phrase"` and a word that is cut into several (a date, an e-mail address, an amount) must occur together; `word*` is the beginning of a word;
-//! `-word` must not occur; `a OR b` is either, closer than the words around it. Never FTS5 syntax and never an error: everything typed ends inside quotes.
+//! Words must all occur; `"a phrase"` and a word that is cut into several (a date, an e-mail address, an amount) must occur together;
+//! `word*` is the beginning of a word; `-word` must not occur; `a OR b` is either, closer than the words around it. Never FTS5 syntax and
+//! never an error: everything typed ends inside quotes.
 
 use super::text;
 
@@ -34,7 +35,8 @@ impl Term<'_> {
         ["OR", "AND", "NOT"].into_iter().any(|operator| self.is(operator))
     }
 
-    /// The term as an FTS5 string, which is cut into words as documents are; `None` when no word is in it, which FTS5 would take for one that never occurs.
+    /// The term as an FTS5 string, which is cut into words as documents are; `None` when no word is in it, which FTS5 would take for one
+    /// that never occurs.
     fn expression(&self) -> Option<String> {
         if !self.words.chars().any(|character| character.is_alphanumeric() || ('\u{e001}'..='\u{f8ff}').contains(&character)) {
             return None;

@@ -1,15 +1,16 @@
 //! The searchable text of a document: every string, number and boolean in it, in one pass over the JSON bytes.
 //!
-//! Builds no tree, does not recurse (a document nested a million deep is as safe as a flat one) and never fails on what JSON allows: numbers of any size,
-//! lone surrogates, a field name twice. serde_json is not used, because it stops at 128 levels and at a lone surrogate, and this index takes any object.
+//! Builds no tree, does not recurse (a document nested a million deep is as safe as a flat one) and never fails on what JSON allows:
+//! numbers of any size, lone surrogates, a field name twice. serde_json is not used, because it stops at 128 levels and at a lone
+//! surrogate, and this index takes any object.
 //!
-//! The same document must give the same text for as long as an index is kept, because its words are taken out by giving the text again: whoever changes
-//! what comes out here raises the format in `schema`.
+//! The same document must give the same text for as long as an index is kept, because its words are taken out by giving the text again:
+//! whoever changes what comes out here raises the format in `schema`.
 
 use memchr::memchr2;
 
-/// Stands between two values as a word of its own, so that no phrase reaches from one value into the next. A private character: unicode61 counts
-/// those as letters, and it occurs in no text that is made here.
+/// Stands between two values as a word of its own, so that no phrase reaches from one value into the next. A private character: unicode61
+/// counts those as letters, and it occurs in no text that is made here.
 pub(super) const BETWEEN: char = '\u{e000}';
 
 /// A space without width: cuts words and is taken out again before a person sees the text.
@@ -29,7 +30,8 @@ pub(super) fn searchable<'a>(id: &str, document: &'a [u8], text: &mut String) ->
     }
 }
 
-/// Adds text that may stand in one value: control characters and [`BETWEEN`] become spaces, and every character of a script without spaces a word.
+/// Adds text that may stand in one value: control characters and [`BETWEEN`] become spaces, and every character of a script without spaces
+/// a word.
 pub(super) fn push(text: &mut String, value: &str) {
     if value.is_ascii() && !value.bytes().any(|byte| byte.is_ascii_control()) {
         text.push_str(value);

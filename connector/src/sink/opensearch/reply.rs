@@ -18,22 +18,13 @@ use crate::record::Fault;
 /// The parts of a reply that are asked for; everything else would only be read and thrown away.
 pub(super) const FILTER_PATH: &str = "errors,items.*.status,items.*.error";
 
-/// What the server answered to one action that belongs to no operation ([`append_guards`](super::request::append_guards)).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct GuardReply {
-    /// The error's type.
-    pub(super) kind: Option<String>,
-    /// The UUID of the index that was reached.
-    pub(super) index_uuid: Option<String>,
-}
-
 /// The replies of one request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Replies {
     /// One per operation, in their order.
     pub(super) operations: Vec<Reply>,
-    /// One per guard, in their order.
-    pub(super) guards: Vec<GuardReply>,
+    /// Of each guard ([`append_guards`](super::request::append_guards)) the UUID of the index that it reached, in their order.
+    pub(super) guards: Vec<Option<String>>,
 }
 
 /// Reads the body of a 2xx answer to the actions that were sent: `actions`, and then `guards` updates.
@@ -67,10 +58,7 @@ pub(super) fn parse<'a>(body: &[u8], actions: impl ExactSizeIterator<Item = &'a 
         if item.action != "update" || item.status.is_none() {
             return Err(misfit(at, "update", &item));
         }
-        let (kind, index_uuid) = item
-            .error
-            .map_or((None, None), |error| (error.kind.map(|kind| redact::kind(&kind).to_owned()), error.index_uuid.map(Cow::into_owned)));
-        replies.guards.push(GuardReply { kind, index_uuid });
+        replies.guards.push(item.error.and_then(|error| error.index_uuid).map(Cow::into_owned));
     }
     Ok(replies)
 }

@@ -277,7 +277,7 @@ mod tests {
     fn an_appending_table_is_added_and_another_one_replaces() {
         let capture = [record("a", 1), appended("b"), value(2), table("c"), value(3), value(4)].concat();
         let marker = VERSION_MARKER.to_vec();
-        let both = [marker.clone(), table("a"), appended("b")].concat();
+        let both = [marker, table("a"), appended("b")].concat();
         let out = good(&capture);
         assert_eq!(out[1], [both, value(2)].concat());
         assert!(out[2].ends_with(&[table("c"), value(3)].concat()));

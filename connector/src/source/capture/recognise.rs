@@ -16,6 +16,15 @@ const KPL_MAGIC: [u8; 4] = [0xF3, 0x89, 0x9A, 0xC2];
 /// The magic of gzip (RFC 1952).
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 
+/// Bytes within which binary data shows that it is no text.
+const TOLD_BY: usize = 16 << 10;
+
+/// Fields that QLDB stream records have, and no other struct that a capture may hold.
+const QLDB_FIELDS: [&[u8]; 2] = [b"recordType", b"qldbStreamArn"];
+
+/// Fields by which Kinesis records and lists of them are known.
+const KINESIS_FIELDS: [&[u8]; 5] = [b"Records", b"records", b"Data", b"data", b"kinesis"];
+
 /// How many lines are looked at, when the first one does not tell.
 const LINES: usize = 12;
 
@@ -50,7 +59,7 @@ pub(super) fn recognise(prefix: &[u8], complete: bool) -> Result<Format, String>
         return Ok(Format::IonBinary);
     }
     let text = prefix.strip_prefix(BYTE_ORDER_MARK).unwrap_or(prefix);
-    if text.iter().any(|&b| b < b' ' && !blank(b)) {
+    if text.iter().take(TOLD_BY).any(|&b| b < b' ' && !blank(b)) {
         // A damaged beginning does not hide the records behind it.
         return find_version_marker(prefix)
             .map(|_| Format::IonBinary)
@@ -124,24 +133,24 @@ fn annotates_struct(text: &[u8]) -> bool {
 fn object(text: &[u8], line: &[u8], first: bool) -> Option<Format> {
     let names = names(text);
     let has = |wanted: &[&[u8]]| names.iter().any(|name| wanted.contains(name));
-    if has(&[b"recordType", b"qldbStreamArn"]) {
+    if has(&QLDB_FIELDS) {
         let quoted = text[1..].trim_ascii_start().first() == Some(&b'"');
         let one_line = line.len() < text.len() && line.ends_with(b"}") && quoted;
         return Some(if one_line { Format::ObjectLines } else { Format::IonText });
     }
     let json = text[1..].trim_ascii_start().first() == Some(&b'"');
     if json {
-        return has(&[b"Records", b"records", b"Data", b"data", b"kinesis"]).then_some(Format::Json);
+        return has(&KINESIS_FIELDS).then_some(Format::Json);
     }
     // An Ion struct with other fields may be damaged or of a kind not known yet; only the beginning of a file makes it a capture.
     (first && !names.is_empty()).then_some(Format::IonText)
 }
 
-/// The names of the outermost fields, as far as the bytes go and are well formed. Quotes are left out.
+/// The names of the outermost fields up to one that tells, as far as the bytes go and are well formed. Quotes are left out.
 fn names(text: &[u8]) -> Vec<&[u8]> {
-    let (mut names, mut depth, mut at) = (Vec::new(), 0usize, 0);
+    let (mut names, mut depth, mut at) = (Vec::<&[u8]>::new(), 0usize, 0);
     let mut expected = false;
-    while let Some(&byte) = text.get(at) {
+    while let Some(&byte) = text.get(at).filter(|_| !names.last().is_some_and(|name| tells(name))) {
         match byte {
             b'"' | b'\'' => {
                 let Ok(end) = quoted(text, at + 1, byte) else { break };
@@ -177,6 +186,11 @@ fn names(text: &[u8]) -> Vec<&[u8]> {
         at += 1;
     }
     names
+}
+
+/// `Data` may stand before `recordType`, but a list of records and the envelope of a record stand for themselves.
+fn tells(name: &[u8]) -> bool {
+    QLDB_FIELDS.contains(&name) || matches!(name, b"Records" | b"records" | b"kinesis")
 }
 
 /// The first bytes in hexadecimal.

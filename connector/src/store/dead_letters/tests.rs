@@ -15,6 +15,7 @@ fn letter(id: &str, reason: &str) -> DeadLetter {
         origin: Origin { stream: "ledger.ion".to_owned(), shard: "ledger.ion".to_owned() },
         position: Position::Byte { offset: 42 },
         unit: 0,
+        part: 0,
         format: "qldb".to_owned(),
         table: Some("Person".to_owned()),
         document_id: Some("7PiADsj9Zt".to_owned()),
