@@ -2,7 +2,7 @@
 //!
 //! The mapping is meant to be read, pinned and used for a new index. It refuses nothing that was seen; where fields contradict
 //! themselves it names the [`Conflict`] and takes the widest type. Never keeps a value of a document, and never more than
-//! [`MAX_FIELDS`] fields. What a server accepts was measured on OpenSearch 2.19; the tables are in the tests beside this code.
+//! [`MAX_FIELDS`] fields. What a server accepts was measured on OpenSearch 2.19 and 3.9; the tables are in the tests beside this code.
 
 mod fit;
 mod form;

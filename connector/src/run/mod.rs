@@ -1,6 +1,6 @@
 //! The shell: the order of effects, time and shutdown. Everything that waits, waits here.
 //!
-//! [`deliver`] is the whole line from record to settled; [`request`] is its one retry loop. Decides nothing itself: that is [`plan`](crate::plan).
+//! [`deliver`] is the whole line from record to settled; `request` is its one retry loop. Decides nothing itself: that is [`plan`](crate::plan).
 
 mod backoff;
 mod clock;

@@ -1,6 +1,6 @@
 //! What mapping fits what was seen; and a model of a server's acceptance, against which random documents are held.
 //!
-//! The model is written from what OpenSearch 2.19 answered to each value in each type, not from the code that it checks.
+//! The model is written from what OpenSearch 2.19 and 3.9 answered to each value in each type, not from the code that it checks.
 
 use std::collections::BTreeMap;
 
