@@ -17,7 +17,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn units(path: &Path) -> (Vec<Unit>, Notes) {
-    let mut capture = Capture::open(path.to_str().unwrap()).unwrap();
+    let mut capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap();
     let mut decoder = Decoder::new(Options { verify_hashes: true, ..Options::default() });
     let (mut units, mut notes) = (Vec::new(), Notes::default());
     while let Some(page) = capture.read(1 << 20).unwrap() {

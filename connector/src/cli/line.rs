@@ -18,15 +18,16 @@ use crate::run::deliver;
 use crate::sink::Sink;
 use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
+use crate::record::Bound;
 use crate::source::capture::Capture;
 
 /// Opens the captured stream.
 pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
     match settings.source.required()? {
-        SourceUrl::Stdin => Capture::open("-"),
+        SourceUrl::Stdin => Capture::open("-", Bound::EndsAtStart),
         SourceUrl::Path(path) => {
             let path = path.to_str().ok_or_else(|| Error::usage(format!("source: expected a path in UTF-8, found {}", path.display())))?;
-            Capture::open(path)
+            Capture::open(path, Bound::EndsAtStart)
         }
     }
 }

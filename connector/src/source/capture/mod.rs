@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use crate::error::{Error, Kind};
-use crate::record::{Fault, Origin, Position, Record};
+use crate::record::{Bound, Fault, Origin, Position, Record};
 use files::{Entry, Opened, Refused};
 use recognise::Format;
 use window::{VALUE_LIMIT, Window};
@@ -87,11 +87,14 @@ enum Framing {
 impl Capture {
     /// Opens a captured stream: the path of a file or directory, or `-` for standard input.
     ///
-    /// The lengths that the files have now are the bound of the scan.
+    /// The lengths that the files have now are where the scan ends.
     ///
     /// # Errors
-    /// What does not exist, cannot be read, or is no captured stream; a directory without one.
-    pub fn open(source: &str) -> Result<Self, Error> {
+    /// What does not exist, cannot be read, or is no captured stream; a directory without one; a bound that is none, as a capture ends.
+    pub fn open(source: &str, bound: Bound) -> Result<Self, Error> {
+        if bound == Bound::Never {
+            return Err(Error::usage(format!("{source} is a captured stream: it ends, and cannot be followed")).help("read it with sync"));
+        }
         let (entries, notes) = files::find(source)?;
         let mut capture = Self {
             source: source.to_owned(),

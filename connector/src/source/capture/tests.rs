@@ -15,7 +15,7 @@ fn fixture(name: &str) -> PathBuf {
 
 /// Everything that a capture gives, read in pages of a size, and its error.
 fn read(source: &Path, budget: usize) -> (Vec<Record>, Option<Error>) {
-    let mut capture = Capture::open(source.to_str().unwrap()).unwrap();
+    let mut capture = Capture::open(source.to_str().unwrap(), Bound::EndsAtStart).unwrap();
     let mut records = Vec::new();
     loop {
         match capture.read(budget) {
@@ -98,7 +98,7 @@ fn pages_keep_to_their_budget_and_give_all_records_in_order() {
     let path = fixture("vehicle-registration/stream.10n");
     let (all, _) = read(&path, 1 << 30);
     for budget in [1, 700, 5000] {
-        let mut capture = Capture::open(path.to_str().unwrap()).unwrap();
+        let mut capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap();
         let (mut offsets, mut pages, mut last) = (Vec::new(), 0, 0);
         while let Some(page) = capture.read(budget).unwrap() {
             let size: usize = page.records.iter().map(|r| r.data.len()).sum();
@@ -158,7 +158,7 @@ fn a_directory_is_read_file_by_file_in_the_order_of_names() {
     let shards: Vec<_> = records.iter().map(|r| r.origin.shard.as_str()).collect();
     assert_eq!(shards, ["a.ion", "b.ion", "deep/er/c.jsonl"]);
     assert!(records.iter().all(|r| r.origin.stream == directory.path().to_str().unwrap()));
-    let capture = Capture::open(directory.path().to_str().unwrap()).unwrap();
+    let capture = Capture::open(directory.path().to_str().unwrap(), Bound::EndsAtStart).unwrap();
     assert_eq!(capture.files(), 4);
     assert_eq!(capture.notes().len(), 4, "{:?}", capture.notes());
     assert_eq!(capture.total(), Some(14 + 14 + 20));
@@ -188,7 +188,7 @@ fn a_damaged_file_of_a_directory_ends_the_run_after_all_others() {
 #[test]
 fn what_cannot_be_opened_is_said_with_what_to_do() {
     let directory = written(&[("text", b"hello\nworld\n"), ("none/README", b"# x"), ("empty/.hidden", b"")]);
-    let error = |name: &str| Capture::open(directory.path().join(name).to_str().unwrap()).unwrap_err();
+    let error = |name: &str| Capture::open(directory.path().join(name).to_str().unwrap(), Bound::EndsAtStart).unwrap_err();
     for (name, says) in [
         ("missing", "does not exist"),
         ("text", "is not a captured stream: expected Ion binary (E0 01 00 EA)"),
@@ -245,7 +245,7 @@ fn a_compressed_file_of_any_size_is_read_in_bounded_memory() {
     text.resize(20 << 20, b' ');
     text.extend_from_slice(b"\n{recordType:2}\n");
     let (_directory, path) = file(&gz(&text));
-    let mut capture = Capture::open(path.to_str().unwrap()).unwrap();
+    let mut capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap();
     let mut records = Vec::new();
     while let Some(page) = capture.read(1).unwrap() {
         records.extend(page.records);
@@ -263,7 +263,7 @@ fn a_byte_order_mark_is_no_part_of_a_record() {
 #[test]
 fn a_file_that_grows_meanwhile_is_read_to_its_length_at_the_start() {
     let (_directory, path) = file(b"{recordType:1}\n");
-    let mut capture = Capture::open(path.to_str().unwrap()).unwrap();
+    let mut capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap();
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{recordType:2}\n").unwrap();
     let page = capture.read(1 << 20).unwrap().unwrap();
     assert_eq!(page.records.len(), 1);
@@ -273,7 +273,7 @@ fn a_file_that_grows_meanwhile_is_read_to_its_length_at_the_start() {
 #[test]
 fn a_file_that_becomes_shorter_meanwhile_is_not_taken_for_whole() {
     let directory = written(&[("a.ion", b"{recordType:1}\n{recordType:2}\n")]);
-    let mut capture = Capture::open(directory.path().to_str().unwrap()).unwrap();
+    let mut capture = Capture::open(directory.path().to_str().unwrap(), Bound::EndsAtStart).unwrap();
     fs::write(directory.path().join("a.ion"), b"{recordType:1}\n").unwrap();
     assert_eq!(capture.read(1 << 20).unwrap().unwrap().records.len(), 1);
     assert!(capture.read(1 << 20).unwrap_err().what.contains("became shorter"));
@@ -383,7 +383,7 @@ fn a_list_of_records_is_read_whatever_its_length() {
     let data = base64::Engine::encode(&json::BASE64, vec![b'x'; 1 << 20]);
     let records: Vec<String> = (0..20).map(|i| format!("{{\"SequenceNumber\":\"{i}\",\"Data\":\"{data}\"}}")).collect();
     let (_directory, path) = file(format!("{{\"Records\":[{}],\"MillisBehindLatest\":0}}\n", records.join(",\n")).as_bytes());
-    let mut capture = Capture::open(path.to_str().unwrap()).unwrap();
+    let mut capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap();
     let mut count = 0;
     while let Some(page) = capture.read(1).unwrap() {
         count += page.records.len();
@@ -403,7 +403,7 @@ fn a_pipe_is_read_to_its_end_and_its_length_is_not_known() {
             writeln!(writer, "{{recordType:{i}}}").unwrap();
         }
     });
-    let mut capture = Capture::open(&source).unwrap();
+    let mut capture = Capture::open(&source, Bound::EndsAtStart).unwrap();
     // Only the other end may hold the pipe open now.
     drop(reader);
     assert_eq!(capture.total(), None);
