@@ -86,7 +86,11 @@ fn running_the_same_sync_twice_writes_the_same_bulk_lines() {
     assert_eq!(second.exit, 0);
     assert_eq!(folder.read("first"), folder.read("second"));
     assert_eq!(folder.read("first"), to_stdout.out.as_bytes());
-    assert!(serde_json::from_str::<Value>(&to_stdout.err).unwrap()["received"].is_u64(), "the counts go to standard error: {}", to_stdout.err);
+    assert!(
+        serde_json::from_str::<Value>(&to_stdout.err).unwrap()["received"].is_u64(),
+        "the counts go to standard error: {}",
+        to_stdout.err
+    );
     assert!(to_stdout.out.lines().all(|line| serde_json::from_str::<&RawValue>(line).is_ok()));
 }
 
@@ -166,7 +170,10 @@ fn two_tables_that_come_to_one_index_stop_the_run() {
 #[test]
 fn rules_choose_tables_fields_and_names() {
     let folder = Folder::new();
-    folder.write("rules.toml", "[[table]]\nname = \"Pers*\"\nindex = \"people\"\nfields = [\"Name\"]\nmetadata_field = \"_ledger\"\ndeletes = \"keep\"\n");
+    folder.write(
+        "rules.toml",
+        "[[table]]\nname = \"Pers*\"\nindex = \"people\"\nfields = [\"Name\"]\nmetadata_field = \"_ledger\"\ndeletes = \"keep\"\n",
+    );
     let records = [
         revision("Person", "a", 0, Some("{Name:\"x\",Secret:1}")),
         revision("Person", "a", 1, None),

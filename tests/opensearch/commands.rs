@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::command::{Done, Folder, fixture, revision};
-use crate::live::{name, put_to, stored};
+use crate::live::{get, name, put_to, stored};
 use crate::services::{self, Server};
 
 /// Rules that put every table into indices of this test alone.
@@ -26,7 +26,10 @@ async fn the_documentations_example_is_one_document_through_every_form_of_input(
             assert_eq!((done.exit, done.count("indexed")), (0, 1), "{form}: {done:?}");
             let index = format!("{prefix}-vehicle_registration");
             let (version, source) = stored(server, &index, "QFPyEPhFTCo58PlnvQ6VkS").await.unwrap();
-            assert_eq!((version, &source["PendingPenaltyTicketAmount"], &source["ValidFromDate"]), (0, &json!(90.25), &json!("2017-08-21")));
+            assert_eq!(
+                (version, &source["PendingPenaltyTicketAmount"], &source["ValidFromDate"]),
+                (0, &json!(90.25), &json!("2017-08-21"))
+            );
         }
     }
 }
@@ -87,7 +90,8 @@ async fn one_bad_document_in_5000_is_one_dead_letter_that_is_replayed_once_the_m
         let again = folder.revsync(&replay).balanced();
         assert_eq!((again.exit, again.count("dead_letters")), (1, 1), "nothing was fixed yet: {again:?}");
 
-        put_to(server, &format!("{index}/_mapping"), json!({"properties": {"Amount": {"type": "integer", "ignore_malformed": true}}})).await;
+        put_to(server, &format!("{index}/_mapping"), json!({"properties": {"Amount": {"type": "integer", "ignore_malformed": true}}}))
+            .await;
         let replayed = folder.revsync(&replay).balanced();
         assert_eq!((replayed.exit, replayed.count("indexed")), (0, 1), "{replayed:?}");
         assert_eq!(stored(server, &index, "d2500").await, Some((0, json!({"Amount": "a secret"}))));
@@ -109,5 +113,21 @@ async fn search_setup_and_check_reach_a_server() {
         let hits = folder.revsync(&["--json", "search", "Quillfeather", "--index", &people, "--to", &server.url]);
         let hit = &hits.json()["hits"][0];
         assert_eq!((hits.exit, &hit["id"], &hit["version"]), (0, &json!("VEgJSFUq2Mnj7VEIXJdI2Q"), &json!(0)), "{hits:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_index_template_makes_what_revsync_makes() {
+    let template = std::fs::read_to_string(fixture("../../infra/opensearch/index-template.json")).unwrap();
+    for server in services::opensearch() {
+        let (folder, ours, theirs) = (Folder::new(), name("template"), name("template"));
+        assert_eq!(folder.revsync(&["setup", &ours, "--to", &server.url]).exit, 0);
+        put_to(server, &format!("_index_template/{theirs}"), serde_json::from_str(&template.replace("NAME", &theirs)).unwrap()).await;
+        put_to(server, &format!("{theirs}-000001"), json!({"aliases": {theirs.as_str(): {"is_write_index": true}}})).await;
+        let made = async |name: &str| {
+            let index = get(server, &format!("{name}-000001")).await[format!("{name}-000001")].clone();
+            (index["mappings"].clone(), index["settings"]["index"]["gc_deletes"].clone(), index["aliases"][name].clone())
+        };
+        assert_eq!(made(&theirs).await, made(&ours).await);
     }
 }

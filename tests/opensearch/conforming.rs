@@ -34,7 +34,12 @@ async fn bench(server: usize) -> Option<Bench> {
     let index = name("conformance");
     for index in [&index, &format!("{index}-other")] {
         // Whatever a statement puts into a document, no mapping is made of it.
-        put_to(server, index, json!({"settings": {"index.gc_deletes": "24h", "index.number_of_replicas": 0}, "mappings": {"dynamic": false}})).await;
+        put_to(
+            server,
+            index,
+            json!({"settings": {"index.gc_deletes": "24h", "index.number_of_replicas": 0}, "mappings": {"dynamic": false}}),
+        )
+        .await;
     }
     let url = server.url.clone();
     Some(Bench {

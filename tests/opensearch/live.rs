@@ -33,7 +33,7 @@ async fn ask(server: &Server, method: Method, path: &str, body: Value) -> (u16, 
     (status, response.json().await.unwrap())
 }
 
-async fn get(server: &Server, path: &str) -> Value {
+pub async fn get(server: &Server, path: &str) -> Value {
     ask(server, Method::Get, path, Value::Null).await.1
 }
 

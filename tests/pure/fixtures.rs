@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use revsync::codec::{Content, Decoder, Options, Unit};
 use revsync::metrics::{Notes, Skip};
+use revsync::record::Bound;
 use revsync::revision::Change;
 use revsync::source::capture::Capture;
 use serde_json::value::RawValue;

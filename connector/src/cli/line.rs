@@ -14,11 +14,11 @@ use crate::error::{Error, Kind};
 use crate::plan::mapping::{Deletes, LongIds, Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
+use crate::record::Bound;
 use crate::run::deliver;
 use crate::sink::Sink;
 use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
-use crate::record::Bound;
 use crate::source::capture::Capture;
 
 /// Opens the captured stream.
