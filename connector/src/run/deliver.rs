@@ -267,7 +267,7 @@ impl Deliver {
         self.hear().await?;
         // A record that is larger than the whole budget goes alone.
         while self.ledger.held() > 0 && self.ledger.held() + bytes > self.settings.budget() {
-            if self.letters.since().is_some() {
+            if self.letters.are_any() {
                 self.store_letters().await?;
             } else if self.traffic.has_batch() && self.traffic.may_send() {
                 self.traffic.send();
@@ -342,12 +342,13 @@ impl Deliver {
     }
 
     async fn store_letters(&mut self) -> Result<(), Error> {
-        let stored = self.letters.store().await;
-        let tickets = stored.inspect_err(|error| {
-            self.failed.get_or_insert_with(|| error.clone());
-        })?;
-        self.counts.dead_letters += tickets.len() as u64;
-        tickets.into_iter().for_each(|ticket| self.ledger.settle(ticket));
+        while self.letters.are_any() {
+            let tickets = self.letters.store().await.inspect_err(|error| {
+                self.failed.get_or_insert_with(|| error.clone());
+            })?;
+            self.counts.dead_letters += tickets.len() as u64;
+            tickets.into_iter().for_each(|ticket| self.ledger.settle(ticket));
+        }
         Ok(())
     }
 }

@@ -1,15 +1,17 @@
 //! Where a unit came from, the dead letter that is made of it when it can never succeed, and the letters that wait to be stored together.
 //!
-//! A letter is kept until the store has said that it has it, so that a store that fails, or a caller that goes away meanwhile, loses none.
+//! A letter is kept until the store has said that it has it, so that a store that fails loses none; and a write goes on by itself, so that a
+//! caller that goes away meanwhile loses none and stores none twice.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::clock;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::ledger::Ticket;
 use crate::record::{Fault, Origin, Position};
@@ -78,13 +80,16 @@ const TOLD: u64 = 20;
 /// How long nothing is said of letters then.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// A letter, and the record that it is about.
+type Waiting = (DeadLetter, Ticket);
+
 /// Letters that wait to be stored, and how many were.
 pub(super) struct Letters {
     store: Arc<DeadLetters>,
-    waiting: Vec<DeadLetter>,
-    /// Of each waiting letter its record.
-    tickets: Vec<Ticket>,
+    waiting: Vec<Waiting>,
     bytes: usize,
+    /// Those that are being stored.
+    writing: Option<JoinHandle<(Vec<Waiting>, Result<(), Error>)>>,
     since: Option<Instant>,
     made: u64,
     told: Option<Instant>,
@@ -94,7 +99,7 @@ pub(super) struct Letters {
 
 impl Letters {
     pub(super) fn new(store: Arc<DeadLetters>) -> Self {
-        Self { store, waiting: Vec::new(), tickets: Vec::new(), bytes: 0, since: None, made: 0, told: None, remembered: None }
+        Self { store, waiting: Vec::new(), bytes: 0, writing: None, since: None, made: 0, told: None, remembered: None }
     }
 
     /// From now on the ids of stored letters are remembered.
@@ -112,8 +117,7 @@ impl Letters {
         self.tell(&letter);
         self.since.get_or_insert_with(Instant::now);
         self.bytes += letter.payload.len();
-        self.waiting.push(letter);
-        self.tickets.push(ticket);
+        self.waiting.push((letter, ticket));
     }
 
     fn tell(&mut self, letter: &DeadLetter) {
@@ -138,19 +142,45 @@ impl Letters {
         self.waiting.len() >= LETTERS || self.bytes >= LETTER_BYTES
     }
 
-    /// Stores what waits; gives the records of what was stored, which may be settled now.
+    /// Whether there is any that is not stored.
+    pub(super) fn are_any(&self) -> bool {
+        self.writing.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Stores what waits, or comes back to what is being stored; gives the records of what was stored, which may be settled now. May be dropped
+    /// at any time.
     ///
     /// # Errors
     /// Nothing counts as stored, and all of it still waits.
     pub(super) async fn store(&mut self) -> Result<Vec<Ticket>, Error> {
-        self.store.append(&self.waiting).await?;
-        let letters = self.waiting.drain(..);
-        match &mut self.remembered {
-            Some(remembered) => remembered.extend(letters.map(|letter| letter.id)),
-            None => drop(letters),
+        let writing = self.writing.get_or_insert_with(|| {
+            self.bytes = 0;
+            tokio::spawn(write(self.store.clone(), std::mem::take(&mut self.waiting)))
+        });
+        let written = writing.await;
+        self.writing = None;
+        let (letters, result) =
+            written.map_err(|error| Error::new(Kind::DeadLetters, format!("dead letters: the work was not finished: {error}")))?;
+        if let Err(error) = result {
+            self.bytes += letters.iter().map(|(letter, _)| letter.payload.len()).sum::<usize>();
+            self.waiting.splice(0..0, letters);
+            return Err(error);
         }
-        self.bytes = 0;
-        self.since = None;
-        Ok(std::mem::take(&mut self.tickets))
+        self.since = (!self.waiting.is_empty()).then(Instant::now);
+        Ok(letters
+            .into_iter()
+            .map(|(letter, ticket)| {
+                if let Some(remembered) = &mut self.remembered {
+                    remembered.push(letter.id);
+                }
+                ticket
+            })
+            .collect())
     }
+}
+
+async fn write(store: Arc<DeadLetters>, waiting: Vec<Waiting>) -> (Vec<Waiting>, Result<(), Error>) {
+    let (letters, tickets): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
+    let result = store.append(&letters).await;
+    (letters.into_iter().zip(tickets).collect(), result)
 }
