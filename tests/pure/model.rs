@@ -301,7 +301,7 @@ fn check_the_letters(stream: &Stream, bench: &Bench, seed: u64) {
 
 #[test]
 fn whatever_goes_wrong_the_index_comes_to_the_fold() {
-    for seed in 0..cases(200) {
+    for seed in 0..cases(120) {
         in_simulated_time(async move {
             let mut dice = Dice::new(seed);
             let stream = Stream::new(&mut dice, true);
@@ -329,7 +329,7 @@ fn whatever_goes_wrong_the_index_comes_to_the_fold() {
 
 #[test]
 fn a_run_that_is_stopped_anywhere_has_settled_nothing_that_is_not_and_another_run_completes_it() {
-    for seed in 0..cases(100) {
+    for seed in 0..cases(60) {
         in_simulated_time(async move {
             let mut dice = Dice::new(seed);
             let stream = Stream::new(&mut dice, true);

@@ -9,7 +9,9 @@ impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
         // Neighbouring seeds must not begin alike.
         let mut dice = Self((seed ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9) | 1);
-        (0..4).for_each(|_| drop(dice.roll()));
+        for _ in 0..4 {
+            dice.roll();
+        }
         dice
     }
 

@@ -139,6 +139,11 @@ impl ScriptedSink {
         change(&mut self.state().rules);
     }
 
+    /// An index refuses every write from now on.
+    pub(crate) fn block(&self, index: &str) {
+        self.state().rules.blocked.insert(index.to_owned());
+    }
+
     /// Lets chance in.
     pub(crate) fn chance(&self, chance: Option<Chance>) {
         self.state().chance = chance;

@@ -100,7 +100,7 @@ impl Open {
 }
 
 /// Why operations are sent again, and how long they wait.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Trouble {
     class: Class,
     waits: Waits,
@@ -155,9 +155,8 @@ pub(super) async fn carry(open: Vec<Open>, shared: Arc<Shared>) -> Over {
 /// Carries operations that wait for one index.
 pub(super) async fn carry_parked(index: Arc<str>, open: Vec<Open>, trouble: Trouble, shared: Arc<Shared>) -> Over {
     let mut request = Request::new(shared, Some(index));
-    let Trouble { class, first, last, after, .. } = trouble;
-    let known = Trouble { class, waits: Waits::new(policy(class)), first, last: last.clone(), after };
-    request.again(Part { trouble: Some(known), ..Part::now(open) }, class, last, after);
+    let (class, last, after) = (trouble.class, trouble.last.clone(), trouble.after);
+    request.again(Part { trouble: Some(trouble), ..Part::now(open) }, class, last, after);
     request.run_to_the_end().await
 }
 
@@ -280,7 +279,7 @@ impl Request {
                     of_index.entry(open.slot.operation.target().index.clone()).or_default().push(open);
                 }
                 for (index, open) in of_index {
-                    self.park(index, open, Class::Blocked, fault.clone(), after);
+                    self.park(index, open, part.trouble.as_ref(), Class::Blocked, fault.clone(), after);
                 }
             }
             Err(Failure::Retry { class, what, after }) => {
@@ -363,13 +362,10 @@ impl Request {
         }
         self.resume(fallen_back);
         for (index, (class, fault, open)) in parked {
-            self.park(index, open, class, fault, Duration::ZERO);
+            self.park(index, open, part.trouble.as_ref(), class, fault, Duration::ZERO);
         }
-        let mut trouble = part.trouble;
         for (class, fault, open) in again {
-            // The waits of a class grow as long as that class goes on.
-            let trouble = trouble.take_if(|trouble| trouble.class == class);
-            self.again(Part { trouble, ..Part::now(open) }, class, fault, Duration::ZERO);
+            self.again(Part { trouble: part.trouble.clone(), ..Part::now(open) }, class, fault, Duration::ZERO);
         }
     }
 
@@ -386,6 +382,7 @@ impl Request {
             tracing::warn!(operations = part.open.len(), index, "{}: {fault}; trying again", self.shared.sink.name());
         }
         let mut trouble = match part.trouble.take() {
+            // The waits of a class grow as long as that class goes on.
             Some(trouble) if trouble.class == class => Trouble { last: fault, ..trouble },
             before => {
                 let first = before.map_or_else(|| fault.clone(), |before| before.first);
@@ -399,8 +396,9 @@ impl Request {
     }
 
     /// Hands over what has to wait for its index, so that what goes to other indices does not wait behind it.
-    fn park(&self, index: Arc<str>, open: Vec<Open>, class: Class, fault: Fault, after: Duration) {
-        let trouble = Trouble { class, waits: Waits::new(policy(class)), first: fault.clone(), last: fault, after };
+    fn park(&self, index: Arc<str>, open: Vec<Open>, before: Option<&Trouble>, class: Class, fault: Fault, after: Duration) {
+        let first = before.map_or(&fault, |before| &before.first).clone();
+        let trouble = Trouble { class, waits: Waits::new(policy(class)), first, last: fault, after };
         self.tell(Event::Parked(index, open, trouble));
     }
 
