@@ -2,6 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod config;
+mod delivery;
+#[path = "../support/dice.rs"]
+mod dice;
 mod fixtures;
 mod golden;
+#[path = "../support/line.rs"]
+mod line;
+mod memory;
 mod messages;
+mod model;
+#[path = "../support/qldb_stream.rs"]
+mod qldb_stream;
+#[path = "../support/scripted_sink.rs"]
+mod scripted_sink;
