@@ -60,7 +60,7 @@ async fn find(arguments: &Arguments, settings: &Settings) -> Result<Vec<Hit>, Er
     let limit = usize::from(arguments.limit);
     match &settings.sink.url {
         SinkUrl::OpenSearch { .. } => {
-            let sink = OpenSearch::connect(&settings.opensearch()?).await?;
+            let sink = OpenSearch::connect(settings.opensearch()?).await?;
             sink.search(&text, arguments.index.as_deref().unwrap_or("*"), limit).await
         }
         SinkUrl::Local(path) => local(path, &text, arguments.index.as_deref(), limit),

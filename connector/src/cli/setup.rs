@@ -4,8 +4,9 @@ use clap::Args;
 
 use super::Context;
 use super::options::{CreationOptions, SinkOptions};
-use crate::config::{Deletes, Settings, SinkUrl};
+use crate::config::Settings;
 use crate::error::{Error, Exit};
+use crate::plan::mapping::Deletes;
 use crate::sink::opensearch::OpenSearch;
 
 /// Create indices and aliases, and print what else is needed
@@ -34,7 +35,7 @@ pub struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.sink, &arguments.creation])?;
-    let SinkUrl::OpenSearch { .. } = settings.sink.url else {
+    let Some(config) = &settings.sink.opensearch else {
         context.terminal.say(&format!("{} needs no setup: it is created by the first run.\n", settings.sink.url));
         return Ok(Exit::Done);
     };
@@ -43,7 +44,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         return Err(Error::usage("no index to create: expected names as arguments, or rules with an index in the file of --config")
             .help("indices that no rule names are created by the first sync"));
     }
-    let sink = OpenSearch::connect(&settings.opensearch()?).await?.with_mappings(settings.mappings()?);
+    let sink = OpenSearch::connect(config).await?.with_mappings(settings.mappings()?);
     sink.probe().await?;
     let done = sink.setup(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     if context.terminal.json {
@@ -52,7 +53,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     }
     let paint = context.terminal.paint;
     let mut text: String = done.iter().map(|line| format!("{} {line}\n", paint.good("✓"))).collect();
-    text.push_str(&needed(&settings, &names));
+    text.push_str(&needed(&settings, &config.gc_deletes, &names));
     context.terminal.print(&text)?;
     Ok(Exit::Done)
 }
@@ -69,7 +70,7 @@ fn names(given: &[String], settings: &Settings) -> Vec<String> {
 }
 
 /// What a person has to do, because revsync does not.
-fn needed(settings: &Settings, names: &[String]) -> String {
+fn needed(settings: &Settings, gc_deletes: &str, names: &[String]) -> String {
     let patterns: Vec<String> = names.iter().map(|name| format!("{name}, {name}-*")).collect();
     let mut text = format!(
         "
@@ -85,9 +86,8 @@ What else is needed
         patterns.join(", ")
     );
     if settings.tables.iter().any(|rule| rule.deletes == Deletes::Delete) || settings.tables.is_empty() {
-        let remembered = crate::config::Span(settings.sink.gc_deletes);
         text.push_str(&format!(
-            "  Deletes are remembered for {remembered} (index.gc_deletes), and not past a restart of the server's node:
+            "  Deletes are remembered for {gc_deletes} (index.gc_deletes), and not past a restart of the server's node:
   a revision that is delivered again later than that can bring its document back.
 "
         ));

@@ -134,7 +134,7 @@ pub(super) fn accepted(client: &Client, answer: Answer, what: &str) -> Result<An
         return Ok(answer);
     }
     let Client { place, .. } = client;
-    let user = client.user();
+    let user = client.proof.user();
     Err(match answer.status {
         401 => Error::new(Kind::Sink, format!("{place} refuses the credentials of {user} (status 401)"))
             .help("check user name and password, or the AWS credentials in use"),

@@ -108,9 +108,6 @@ pub(super) async fn find(aws: &Aws) -> Result<(Region, SharedCredentialsProvider
     if let Some(region) = &aws.region {
         loader = loader.region(Region::new(region.clone()));
     }
-    if let Some(profile) = &aws.profile {
-        loader = loader.profile_name(profile);
-    }
     let sdk = loader.load().await;
     let region = sdk.region().cloned().ok_or_else(no_region)?;
     let provider = match &aws.assume_role_arn {
