@@ -4,14 +4,14 @@
 //! time where there are newer ones; nothing else is ever sent twice.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use aws_credential_types::provider::SharedCredentialsProvider;
 use bytes::Bytes;
 use opensearch::auth::{ClientCertificate, Credentials};
 use opensearch::cert::{Certificate, CertificateValidation};
 use opensearch::http::Method;
-use opensearch::http::headers::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use opensearch::http::headers::{CONTENT_ENCODING, CONTENT_TYPE, DATE, HeaderValue, RETRY_AFTER};
 use opensearch::http::transport::{SingleNodeConnectionPool, Transport, TransportBuilder};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
@@ -54,7 +54,7 @@ pub(super) enum Content {
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Bytes,
-    /// `Retry-After`, as a wait from now.
+    /// The wait that `Retry-After` asks for.
     after: Option<Duration>,
     /// `x-amzn-errortype`, by which AWS names an error.
     aws_type: Option<String>,
@@ -173,8 +173,7 @@ impl Client {
         }
         let status = response.status_code().as_u16();
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        #[expect(clippy::disallowed_methods, reason = "a server may name the end of its pause as a date")]
-        let after = text(RETRY_AFTER.as_str()).and_then(|header| reply::retry_after(&header, SystemTime::now()));
+        let after = text(RETRY_AFTER.as_str()).and_then(|header| reply::retry_after(&header, text(DATE.as_str()).as_deref()));
         let aws_type = text("x-amzn-errortype");
         let body = response.bytes().await.map_err(|error| self.trouble(&error))?;
         Ok(Answer { status, body, after, aws_type, generation })

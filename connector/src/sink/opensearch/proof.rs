@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use aws_config::Region;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_credential_types::provider::error::CredentialsError;
-use aws_types::region::Region;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use opensearch::http::headers::{AUTHORIZATION, HeaderMap, HeaderValue};

@@ -6,12 +6,11 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use aws_config::BehaviorVersion;
 use aws_config::sts::AssumeRoleProvider;
+use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
-use aws_types::region::Region;
 use tokio::sync::Mutex;
 
 use super::config::Aws;
