@@ -1,4 +1,6 @@
 //! `search TEXT`: full-text search of the local index or of OpenSearch, with the words that matched set off.
+//!
+//! Never creates an index that is not there, and never lets a document drive the terminal.
 
 use std::fmt::Write;
 use std::path::Path;

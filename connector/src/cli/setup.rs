@@ -1,4 +1,6 @@
 //! `setup`: create what delivery needs, and say what else is needed.
+//!
+//! Never touches an index or alias that exists, and grants no rights: it says which ones are wanted.
 
 use clap::Args;
 
@@ -14,15 +16,17 @@ use crate::sink::opensearch::OpenSearch;
 /// Creates each index that is named here or by a rule of the configuration, as NAME-000001 with the write alias NAME, so that it can be
 /// rebuilt behind its name later. What exists is used as it is. Needs an OpenSearch sink: the others create by themselves.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = format!("\
 Examples:
   revsync setup --to https://search.example.com --username admin vehicle_registration person
   revsync --config revsync.toml setup
       every index that the rules name
 
+The rights that sync needs, of a role with no more than this:
+{}
 Exit codes:
   0  everything exists now
-  2  something could not be created")]
+  2  something could not be created", rights("NAME, NAME-*")))]
 pub struct Arguments {
     /// Indices to create beside those that the configuration names
     #[arg(value_name = "INDEX")]
@@ -72,19 +76,8 @@ fn names(given: &[String], settings: &Settings) -> Vec<String> {
 /// What a person has to do, because revsync does not.
 fn needed(settings: &Settings, gc_deletes: &str, names: &[String]) -> String {
     let patterns: Vec<String> = names.iter().map(|name| format!("{name}, {name}-*")).collect();
-    let mut text = format!(
-        "
-What else is needed
-  A role for the user that sync runs as, with no more than this:
-    cluster          cluster:monitor/main, indices:data/write/bulk
-    on the indices   {}
-      to deliver     indices:data/write/*, indices:admin/mapping/auto_put, indices:admin/get, indices:admin/refresh*
-      to create      indices:admin/create, indices:admin/aliases
-      to search      indices:data/read/search*
-      to check       indices:admin/create and indices:admin/delete on NAME-revsync-check-*
-",
-        patterns.join(", ")
-    );
+    let rights = rights(&patterns.join(", "));
+    let mut text = format!("\nWhat else is needed\n  A role for the user that sync runs as, with no more than this:\n{rights}");
     if settings.tables.iter().any(|rule| rule.deletes == Deletes::Delete) || settings.tables.is_empty() {
         text.push_str(&format!(
             "  Deletes are remembered for {gc_deletes} (index.gc_deletes), and not past a restart of the server's node:
@@ -93,4 +86,17 @@ What else is needed
         ));
     }
     text
+}
+
+/// The rights that delivery needs, by the names that the security plugin gives them. `indices` are the patterns of the role.
+fn rights(indices: &str) -> String {
+    format!(
+        "    cluster          cluster:monitor/main, indices:data/write/bulk
+    on the indices   {indices}
+      to deliver     indices:data/write/*, indices:admin/mapping/auto_put, indices:admin/get, indices:admin/refresh*
+      to create      indices:admin/create, indices:admin/aliases
+      to search      indices:data/read/search*
+      to check       indices:admin/create and indices:admin/delete on NAME-revsync-check-*
+"
+    )
 }

@@ -1,4 +1,6 @@
 //! `dead-letters replay`: send letters again; what settles is removed.
+//!
+//! Decides nothing about a letter: it goes through the same line as a record of `sync`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -140,7 +140,7 @@ pub(super) fn accepted(client: &Client, answer: Answer, what: &str) -> Result<An
         403 if matches!(client.judged(&answer), Failure::Unauthorized { .. }) => {
             let said = refused(client, client.judged(&answer)).what;
             Error::new(Kind::Sink, format!("{place} does not allow {user} {what}: {said}"))
-                .help("give it a role with the rights that the README lists")
+                .help("give it a role with the rights that revsync setup --help lists")
         }
         404 if answer.error_type().is_none() => not_opensearch(client, "it answers status 404"),
         _ => refused(client, client.judged(&answer)),

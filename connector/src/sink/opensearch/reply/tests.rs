@@ -1,3 +1,5 @@
+//! Answers as servers give them, and as they do not.
+
 use super::*;
 
 fn read(body: &str, actions: &[&'static str]) -> Result<Vec<Reply>, Failure> {
