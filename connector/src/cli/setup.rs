@@ -93,7 +93,8 @@ fn rights(indices: &str) -> String {
     format!(
         "    cluster          cluster:monitor/main, indices:data/write/bulk
     on the indices   {indices}
-      to deliver     indices:data/write/*, indices:admin/mapping/auto_put, indices:admin/get, indices:admin/refresh*
+      to deliver     indices:data/write/*, indices:admin/get, indices:admin/refresh*,
+                     indices:admin/mapping/auto_put
       to create      indices:admin/create, indices:admin/aliases
       to search      indices:data/read/search*
       to check       indices:admin/create and indices:admin/delete on NAME-revsync-check-*

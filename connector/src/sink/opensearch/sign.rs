@@ -122,7 +122,7 @@ pub(super) async fn find(aws: &Aws) -> Result<(Region, SharedCredentialsProvider
 
 /// The error for a missing region.
 pub(super) fn no_region() -> Error {
-    Error::usage("the AWS region to sign for is not known").help("set aws.region of the sink, or AWS_REGION")
+    Error::usage("the AWS region to sign for is not known").help("set --aws-region, region under [sink.aws], or AWS_REGION")
 }
 
 #[cfg(test)]

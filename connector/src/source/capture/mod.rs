@@ -7,6 +7,7 @@ mod files;
 mod ion_binary;
 mod ion_layout;
 mod ion_text;
+mod ion_text_layout;
 mod json;
 mod json_record;
 mod recognise;
