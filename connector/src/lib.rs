@@ -28,7 +28,7 @@
 //!
 //! - No position moves past a record that is not settled: indexed, deleted, stale, absent, compacted, skipped for a counted reason, or a
 //!   dead letter on stable storage. Running out of a retry budget settles nothing.
-//! - Every unit is counted under exactly one heading of [`metrics::Counts`]; the sum is checked in every test.
+//! - Every unit is counted under exactly one heading of [`metrics::Counts`]; every run of the command in a test has its sum checked.
 //! - One function judges a reply ([`plan::outcome::judge`], and [`plan::outcome::judge_request`] a whole request), one loop tries again
 //!   (`run::request`), one function takes records in ([`run::deliver::Deliver::push`]).
 //! - What can never succeed costs only itself: the rest of its record, its batch and its file goes on.
@@ -51,7 +51,6 @@
 //!
 //! Imports point one way, as in the table from top to bottom; the pure modules know no clock, file, network, randomness or log, and an edge
 //! never uses another edge. `tests/architecture` reads the sources and holds all of this.
-#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod cli;
 pub mod codec;

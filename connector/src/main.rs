@@ -1,4 +1,6 @@
 //! The command `revsync`: parse, build, run, exit code.
+//!
+//! Everything else is in the library, so that tests and other shells have it too.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! The first noun: bytes as a source hands them over, with where they came from and how far the source has been read.
 //!
-//! Never decoded here and never compared across shards: an order exists only between positions of one origin.
+//! Never decoded here, and never compared across shards: an order exists only between positions of one origin.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,5 +1,5 @@
 //! The sinks that need no server: the local index and the bulk-lines file.
-#![allow(clippy::unwrap_used, unreachable_pub, missing_docs, reason = "tests")]
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
 #[path = "../support/conformance.rs"]
 mod conformance;

@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use revsync::error::Kind;
 use revsync::plan::outcome::{Failure, Outcome};
 use revsync::sink::Sink;
-use revsync::sink::opensearch::config::{Auth, Aws, Secret};
+use revsync::sink::opensearch::config::{Access, Aws, Password, Secret};
 use revsync::sink::opensearch::{Config, OpenSearch};
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -20,6 +20,10 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::operations::{config, connect, put, write};
 use crate::scripted_opensearch::{Request, Scripted, Step};
+
+fn basic(username: &str, password: Password) -> Access {
+    Access::Basic { username: username.to_owned(), password }
+}
 
 async fn probe_error(sink: &OpenSearch) -> String {
     let error = sink.probe().await.unwrap_err();
@@ -60,7 +64,7 @@ async fn a_wrong_password_is_said_and_settles_nothing() {
     let result = write(&sink, vec![put("people", "1", 1, "{}")]).await;
     assert!(matches!(result, Err(Failure::Unauthorized { .. })), "{result:?}");
     assert_eq!(sink.name(), server.url());
-    let right = Config { username: Some("right".to_owned()), password: Some(Secret::new("right")), ..config(&server.url()) };
+    let right = Config { access: basic("right", Password::Given(Secret::new("right"))), ..config(&server.url()) };
     OpenSearch::connect(&right).await.unwrap().probe().await.unwrap();
 }
 
@@ -72,7 +76,7 @@ async fn a_rotated_password_is_found_without_a_restart() {
     let file = folder.path().join("password");
     std::fs::write(&file, "one\n").unwrap();
     server.require_header("authorization", "Basic YWRtaW46b25l");
-    let config = Config { username: Some("admin".to_owned()), password_file: Some(file.clone()), ..config(&server.url()) };
+    let config = Config { access: basic("admin", Password::File(file.clone())), ..config(&server.url()) };
     let sink = OpenSearch::connect(&config).await.unwrap();
     write(&sink, vec![put("people", "1", 1, "{}")]).await.unwrap();
     std::fs::write(&file, "two\n").unwrap();
@@ -212,8 +216,7 @@ async fn a_server_that_wants_a_client_certificate_gets_it_along_with_the_passwor
     let (_, _, pem) = authority.certificate("client");
     let with = Config {
         client_certificate_file: Some(authority.file("client.pem", &pem)),
-        username: Some("admin".to_owned()),
-        password: Some(Secret::new("one")),
+        access: basic("admin", Password::Given(Secret::new("one"))),
         ..without
     };
     server.require_header("authorization", "Basic YWRtaW46b25l");
@@ -255,9 +258,9 @@ impl ProvideCredentials for Rotating {
     }
 }
 
-async fn signing(server: &Scripted, auth: Auth, gzip: bool) -> OpenSearch {
+async fn signing(server: &Scripted, access: fn(Aws) -> Access, gzip: bool) -> OpenSearch {
     let aws = Aws { region: Some("eu-west-1".to_owned()), ..Aws::default() };
-    let config = Config { auth: Some(auth), aws, gzip, ..config(&server.url()) };
+    let config = Config { access: access(aws), gzip, ..config(&server.url()) };
     OpenSearch::connect_with(&config, SharedCredentialsProvider::new(Rotating::default())).await.unwrap()
 }
 
@@ -313,12 +316,12 @@ fn verified(request: &Request, service: &str) -> String {
 
 #[tokio::test]
 async fn every_attempt_is_signed_over_the_bytes_that_are_sent() {
-    for (auth, service) in [(Auth::Aws, "es"), (Auth::Aoss, "aoss")] {
+    for (access, service) in [(Access::Aws as fn(Aws) -> Access, "es"), (Access::Aoss, "aoss")] {
         for gzip in [true, false] {
             let server = Scripted::start().await;
             server.add_index("people-000001", Some("people"));
             server.script([Step::status(503, "")]);
-            let sink = signing(&server, auth, gzip).await;
+            let sink = signing(&server, access, gzip).await;
             write(&sink, vec![put("people", "1", 1, "{}"), put("people", "2", 1, "{}")]).await.unwrap_err();
             write(&sink, vec![put("people", "2", 1, "{}")]).await.unwrap();
             let bulks = server.bulks();
@@ -337,7 +340,7 @@ async fn every_attempt_is_signed_over_the_bytes_that_are_sent() {
 async fn expired_credentials_are_refreshed_once() {
     let server = Scripted::start().await;
     server.add_index("people-000001", Some("people"));
-    let sink = signing(&server, Auth::Aws, true).await;
+    let sink = signing(&server, Access::Aws, true).await;
     let expired = || {
         Step::status(403, r#"{"message":"The security token included in the request is expired"}"#)
             .header("x-amzn-errortype", "ExpiredTokenException")
@@ -358,7 +361,7 @@ async fn expired_credentials_are_refreshed_once() {
 async fn a_write_block_is_no_reason_to_refresh_credentials() {
     let server = Scripted::start().await;
     server.add_index("people-000001", Some("people"));
-    let sink = signing(&server, Auth::Aws, true).await;
+    let sink = signing(&server, Access::Aws, true).await;
     server.script([Step::status(
         403,
         r#"{"error":{"type":"cluster_block_exception","reason":"index [people] blocked by: [FORBIDDEN/8/index write (api)];"}}"#,
@@ -373,7 +376,7 @@ async fn serverless_is_not_asked_for_what_it_lacks() {
     server.fix("GET", "/_cat/indices", 200, "[]", &[]);
     server.fix("GET", "/", 404, "", &[]);
     server.tell_uuids();
-    let sink = signing(&server, Auth::Aoss, false).await;
+    let sink = signing(&server, Access::Aoss, false).await;
     assert_eq!(sink.probe().await.unwrap().distribution, "serverless");
     write(&sink, vec![put("people", "1", 1, "{}")]).await.unwrap();
     sink.finish().await.unwrap();
@@ -394,7 +397,7 @@ async fn a_collection_that_keeps_no_ids_is_said_once_and_clearly() {
     ] {
         let server = Scripted::start().await;
         server.script([step]);
-        let sink = signing(&server, Auth::Aoss, false).await;
+        let sink = signing(&server, Access::Aoss, false).await;
         match write(&sink, vec![put("people", "1", 1, "{}")]).await {
             Err(Failure::Misconfigured { what }) => assert!(what.contains("type SEARCH"), "{what}"),
             other => panic!("{other:?}"),

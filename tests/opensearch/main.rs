@@ -1,5 +1,5 @@
 //! The OpenSearch sink: against real servers of both versions, and against a scripted one for what a healthy server never does.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "tests")]
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
 mod access;
 #[path = "../support/command.rs"]

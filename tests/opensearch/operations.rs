@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use revsync::config::SinkUrl;
 use revsync::operation::{Operation, Target};
 use revsync::plan::outcome::{Failure, Outcome, judge};
 use revsync::revision::{Document, VersionType};
 use revsync::sink::Sink;
+use revsync::sink::opensearch::config::{Access, Password};
 use revsync::sink::opensearch::{Config, OpenSearch};
 
 pub fn target(index: &str, id: &str, version: u64) -> Target {
@@ -24,8 +26,11 @@ pub async fn connect(url: &str) -> OpenSearch {
     OpenSearch::connect(&config(url)).await.unwrap()
 }
 
+/// The defaults for an address, with the credentials that stand in it.
 pub fn config(url: &str) -> Config {
-    Config { url: url.to_owned(), ..Config::default() }
+    let SinkUrl::OpenSearch { url, credentials } = url.parse().unwrap() else { panic!("{url} is no OpenSearch") };
+    let access = credentials.map_or(Access::Open, |(username, password)| Access::Basic { username, password: Password::Given(password) });
+    Config { access, ..Config::new(url) }
 }
 
 /// Writes, and judges each reply.

@@ -167,12 +167,12 @@ async fn whole_requests_are_judged_by_type_and_status() {
 async fn retry_after_is_handed_on() {
     let (_server, sink) = server([
         Step::status(429, "slow down").header("retry-after", "2"),
-        Step::status(503, "").header("Retry-After", "Fri, 31 Dec 2100 23:59:59 GMT"),
+        Step::status(503, "").header("date", "Fri, 31 Dec 2100 23:59:49 GMT").header("retry-after", "Fri, 31 Dec 2100 23:59:59 GMT"),
     ])
     .await;
-    assert_eq!(retried(write(&sink, vec![put("people", "1", 1, "{}")]).await).2, Some(Duration::from_secs(2)));
-    let wait = retried(write(&sink, vec![put("people", "1", 1, "{}")]).await).2.unwrap();
-    assert!(wait > Duration::from_secs(3_600), "{wait:?}");
+    for seconds in [2, 10] {
+        assert_eq!(retried(write(&sink, vec![put("people", "1", 1, "{}")]).await).2, Some(Duration::from_secs(seconds)));
+    }
 }
 
 #[tokio::test]

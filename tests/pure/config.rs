@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use revsync::config::{self, Auth, ByteSize, Deletes, File, Format, Overrides, Settings, SinkUrl, SourceUrl, Span};
+use revsync::config::{self, ByteSize, File, Format, Overrides, Settings, SinkUrl, SourceUrl, Span};
 use revsync::error::Error;
+use revsync::plan::mapping::Deletes;
+use revsync::sink::opensearch;
+use revsync::sink::opensearch::config::{Access, Aws, Password};
 
 use crate::golden::assert_golden;
 
@@ -66,7 +69,7 @@ fn every_key_of_the_example_can_be_uncommented_and_every_key_of_the_schema_is_in
     let schema = serde_json::from_str::<serde_json::Value>(&config::schema()).unwrap();
     let tables = [("", "/properties"), ("/source", "/$defs/SourceSection/properties"), ("/sink", "/$defs/SinkSection/properties")];
     let more = [
-        ("/sink/aws", "/$defs/AwsSection/properties"),
+        ("/sink/aws", "/$defs/Aws/properties"),
         ("/delivery", "/$defs/DeliverySection/properties"),
         ("/dead_letters", "/$defs/DeadLettersSection/properties"),
         ("/table/0", "/$defs/TableRule/properties"),
@@ -81,7 +84,7 @@ fn every_key_of_the_example_can_be_uncommented_and_every_key_of_the_schema_is_in
 #[test]
 fn every_key_is_documented_and_its_documentation_ends_with_its_default() {
     let schema = serde_json::from_str::<serde_json::Value>(&config::schema()).unwrap();
-    for section in ["SourceSection", "SinkSection", "AwsSection", "DeliverySection", "DeadLettersSection", "TableRule"] {
+    for section in ["SourceSection", "SinkSection", "Aws", "DeliverySection", "DeadLettersSection", "TableRule"] {
         for (key, property) in schema.pointer(&format!("/$defs/{section}/properties")).unwrap().as_object().unwrap() {
             let text = property["description"].as_str().unwrap_or_default();
             let last = text.split("Default: ").nth(1).is_some_and(|default| default.ends_with('.'));
@@ -95,10 +98,17 @@ fn an_empty_file_and_no_options_give_the_documented_defaults() {
     let settings = resolved("", Overrides::default()).unwrap();
     assert_eq!(settings.sink.url, SinkUrl::Local("revsync.db".into()));
     assert_eq!(settings.dead_letters.to_string(), "file:revsync-dead-letters.jsonl");
-    assert_eq!((settings.sink.auth, settings.source.format), (Auth::None, Format::Auto));
+    assert!(settings.sink.opensearch.is_none());
+    assert_eq!(settings.source.format, Format::Auto);
     assert_eq!(settings.delivery.request_bytes, 5 * 1024 * 1024);
     assert_eq!(settings.delivery.give_up_after, Duration::from_secs(300));
     assert!(settings.source.required().unwrap_err().help.unwrap().contains("[source]"));
+}
+
+#[test]
+fn an_address_and_nothing_else_is_an_opensearch_sink_with_the_defaults() {
+    let settings = resolved("[sink]\nurl = \"http://h:9200\"", Overrides::default()).unwrap();
+    assert_eq!(settings.opensearch(), Ok(&opensearch::Config::new("http://h:9200".parse().unwrap())));
 }
 
 #[test]
@@ -126,9 +136,11 @@ deletes = "keep"
 "#;
     let settings = resolved(text, Overrides::default()).unwrap();
     assert_eq!(settings.source.url, Some(SourceUrl::Path("capture/".into())));
-    assert!(settings.source.verify_hashes && !settings.sink.create_index && !settings.delivery.gzip);
-    assert_eq!((settings.sink.auth, settings.sink.gc_deletes), (Auth::Aws, Duration::from_secs(7 * 86_400)));
-    assert_eq!(settings.sink.aws_region.as_deref(), Some("eu-west-1"));
+    assert!(settings.source.verify_hashes);
+    let sink = settings.opensearch().unwrap();
+    assert!(!sink.create_index && !sink.gzip);
+    assert_eq!(sink.gc_deletes, "168h", "OpenSearch's own documentation writes hours");
+    assert_eq!(sink.access, Access::Aws(Aws { region: Some("eu-west-1".into()), assume_role_arn: None }));
     assert_eq!((settings.delivery.request_bytes, settings.delivery.linger), (9 * 1024 * 1024, Duration::ZERO));
     assert_eq!((settings.tables[0].deletes, settings.name.as_str()), (Deletes::Keep, "ledger"));
 }
@@ -137,7 +149,7 @@ deletes = "keep"
 fn an_option_comes_before_the_file() {
     let text = "[source]\nverify_hashes = true\n[sink]\nurl = \"local:file.db\"\n[delivery]\ngzip = true\nrequest_bytes = \"1MiB\"\n[dead_letters]\nurl = \"file:a\"";
     let options = Overrides {
-        sink: Some("local:option.db".into()),
+        sink: Some("http://option:9200".into()),
         verify_hashes: Some(false),
         gzip: Some(false),
         request_bytes: Some(ByteSize(7)),
@@ -146,8 +158,8 @@ fn an_option_comes_before_the_file() {
         ..Overrides::default()
     };
     let settings = resolved(text, options).unwrap();
-    assert_eq!(settings.sink.url.to_string(), "local:option.db");
-    assert!(!settings.source.verify_hashes && !settings.delivery.gzip);
+    assert_eq!(settings.sink.url.to_string(), "http://option:9200");
+    assert!(!settings.source.verify_hashes && !settings.opensearch().unwrap().gzip);
     assert_eq!((settings.delivery.request_bytes, settings.delivery.linger), (7, Duration::from_millis(1)));
     assert_eq!(settings.dead_letters.to_string(), "file:b");
 }
@@ -221,9 +233,12 @@ fn the_environment_is_put_in_where_it_is_asked_for_and_nowhere_else() {
 #[test]
 fn a_password_comes_from_the_environment_then_from_its_file_then_from_the_address() {
     let given = |text: &str, options: Overrides, set: &[(&str, &str)]| {
-        let sink = Settings::resolve(read(text).unwrap(), options, &variables(set)).unwrap().sink;
-        let file = sink.password_file.map(|path| format!("in {}", path.display()));
-        sink.password.map(|password| password.reveal().to_owned()).or(file)
+        let settings = Settings::resolve(read(text).unwrap(), options, &variables(set)).unwrap();
+        match settings.sink.opensearch?.access {
+            Access::Basic { password: Password::Given(password), .. } => Some(password.reveal().to_owned()),
+            Access::Basic { password: Password::File(path), .. } => Some(format!("in {}", path.display())),
+            Access::Open | Access::Aws(_) | Access::Aoss(_) => None,
+        }
     };
     let with_url = || Overrides { sink: Some("http://ann:from-url@h:9200".into()), ..Overrides::default() };
     let with_file = || Overrides { password_file: Some("option".into()), ..with_url() };

@@ -1,8 +1,5 @@
 //! What people read: help, errors and reports, as the command prints them.
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
 use revsync::cli::{Paint, Run, exit_of, human_report};
 use revsync::config::SinkUrl;
 use revsync::error::Exit;
@@ -14,38 +11,28 @@ use revsync::sink::Sink;
 use revsync::sink::local::Local;
 use revsync::store::dead_letters::{DeadLetter, DeadLetters, FORMAT_VERSION, Place, identify};
 
+use crate::command::Folder;
 use crate::golden::assert_golden;
 
-/// The command in a folder of its own, without this process's environment.
-fn revsync(folder: &Path, arguments: &[&str], set: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_revsync"));
-    command.args(arguments).current_dir(folder).env_clear().envs(set.iter().copied()).stdin(Stdio::null());
-    command.output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
 /// One command as a person sees it: what was typed, what came out where, and the exit code.
-fn transcript(folder: &Path, arguments: &[&str], set: &[(&str, &str)]) -> String {
-    let output = revsync(folder, arguments, set);
+fn transcript(folder: &Folder, arguments: &[&str], set: &[(&str, &str)]) -> String {
+    let done = folder.revsync_with(arguments, set, b"");
     let mut lines = String::new();
     for (name, value) in set {
         lines.push_str(&format!("{name}={value} "));
     }
-    lines.push_str(&format!("$ revsync {}\n{}", arguments.join(" "), text(&output.stdout)));
-    for line in text(&output.stderr).lines() {
+    lines.push_str(&format!("$ revsync {}\n{}", arguments.join(" "), done.out));
+    for line in done.err.lines() {
         lines.push_str(format!("2> {line}").trim_end());
         lines.push('\n');
     }
-    lines.push_str(&format!("=> {}\n\n", output.status.code().unwrap()));
+    lines.push_str(&format!("=> {}\n\n", done.exit));
     lines
 }
 
 #[test]
 fn help_is_the_golden_file() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let commands: [&[&str]; 15] = [
         &["--help"],
         &["sync", "--help"],
@@ -63,15 +50,15 @@ fn help_is_the_golden_file() {
         &["completions", "--help"],
         &["--version"],
     ];
-    let help: String = commands.iter().map(|arguments| transcript(folder.path(), arguments, &[])).collect();
+    let help: String = commands.iter().map(|arguments| transcript(&folder, arguments, &[])).collect();
     assert_golden("messages/help.txt", &help);
 }
 
 #[test]
 fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("typo.toml"), "[sink]\nurll = \"local:x.db\"\n").unwrap();
-    let here = |arguments: &[&str], set: &[(&str, &str)]| transcript(folder.path(), arguments, set);
+    let folder = Folder::new();
+    folder.write("typo.toml", "[sink]\nurll = \"local:x.db\"\n");
+    let here = |arguments: &[&str], set: &[(&str, &str)]| transcript(&folder, arguments, set);
     let mut said = String::new();
     said.push_str(&here(&["snyc", "x.ion"], &[]));
     said.push_str(&here(&["sync", "x.ion", "--too", "local:x.db"], &[]));
@@ -97,24 +84,19 @@ fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
 
 #[test]
 fn values_of_the_environment_are_not_shown_in_help() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let set = [("REVSYNC_TO", "https://ann:hunter2@h"), ("REVSYNC_PASSWORD", "hunter2"), ("REVSYNC_PASSWORD_FILE", "hunter2")];
-    let output = revsync(folder.path(), &["sync", "--help"], &set);
-    assert!(output.status.success() && !text(&output.stdout).contains("hunter2"));
+    let done = folder.revsync_with(&["sync", "--help"], &set, b"");
+    assert!(done.exit == 0 && !done.out.contains("hunter2"));
 }
 
 #[test]
 fn an_option_comes_before_its_variable_and_both_before_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(
-        folder.path().join("f.toml"),
-        "[sink]\nurl = \"local:file.db\"\n[dead_letters]\nurl = \"file:letters\"\n[source]\nurl = \"-\"\n",
-    )
-    .unwrap();
+    let folder = Folder::new();
+    folder.write("f.toml", "[sink]\nurl = \"local:file.db\"\n[dead_letters]\nurl = \"file:letters\"\n[source]\nurl = \"-\"\n");
     let sink = |arguments: &[&str], set: &[(&str, &str)]| {
         let arguments = [&["--json", "check"], arguments].concat();
-        let output = revsync(folder.path(), &arguments, set);
-        let checks: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = folder.revsync_with(&arguments, set, b"").json();
         checks["checks"].as_array().unwrap().iter().find(|one| one["what"] == "sink").unwrap()["found"].as_str().unwrap().to_owned()
     };
     let variables = [("REVSYNC_CONFIG", "f.toml"), ("REVSYNC_TO", "local:variable.db")];
@@ -126,49 +108,46 @@ fn an_option_comes_before_its_variable_and_both_before_the_file() {
 
 #[test]
 fn config_example_is_a_file_that_check_accepts() {
-    let folder = tempfile::tempdir().unwrap();
-    let example = revsync(folder.path(), &["config", "example"], &[]);
-    std::fs::write(folder.path().join("revsync.toml"), &example.stdout).unwrap();
-    let checked = revsync(folder.path(), &["check", "--config", "revsync.toml", "-"], &[]);
-    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
-    assert!(text(&checked.stdout).contains("✓ configuration"));
+    let folder = Folder::new();
+    folder.write("revsync.toml", folder.revsync(&["config", "example"]).out);
+    let checked = folder.revsync(&["check", "--config", "revsync.toml", "-"]);
+    assert_eq!(checked.exit, 0, "{checked:?}");
+    assert!(checked.out.contains("✓ configuration"));
 }
 
 #[test]
 fn check_names_all_that_is_wrong_at_once() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     let arguments = ["check", "empty", "--to", "local:no/such/x.db", "--dead-letters", "file:no/such/x.jsonl"];
-    let checked = transcript(folder.path(), &arguments, &[]);
+    let checked = transcript(&folder, &arguments, &[]);
     assert_golden("messages/check.txt", &checked);
 }
 
 #[test]
 fn a_reader_that_goes_away_ends_a_command_quietly() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_revsync"));
+    let folder = Folder::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    command.args(["config", "schema"]).current_dir(folder.path()).env_clear().stdout(writer);
-    let output = command.output().unwrap();
-    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    let output = folder.command(&["config", "schema"], &[]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
 }
 
 #[test]
 fn a_flag_can_come_from_the_environment_and_be_switched_off_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let json = |set: &[(&str, &str)]| text(&revsync(folder.path(), &["dead-letters", "list"], set).stdout).starts_with('{');
+    let folder = Folder::new();
+    let json = |set: &[(&str, &str)]| folder.revsync_with(&["dead-letters", "list"], set, b"").out.starts_with('{');
     assert_eq!([json(&[]), json(&[("REVSYNC_JSON", "true")]), json(&[("REVSYNC_JSON", "false")])], [false, true, false]);
-    let noisy = revsync(folder.path(), &["dead-letters", "list"], &[("REVSYNC_VERBOSE", "2")]);
-    assert_eq!((noisy.status.code(), text(&noisy.stderr).as_str()), (Some(0), ""));
+    let noisy = folder.revsync_with(&["dead-letters", "list"], &[("REVSYNC_VERBOSE", "2")], b"");
+    assert_eq!((noisy.exit, noisy.err.as_str()), (0, ""));
 }
 
 #[test]
 fn completions_are_printed_for_every_shell() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let output = revsync(folder.path(), &["completions", shell], &[]);
-        assert!(output.status.success() && text(&output.stdout).contains("dead-letters"), "{shell}");
+        let done = folder.revsync(&["completions", shell]);
+        assert!(done.exit == 0 && done.out.contains("dead-letters"), "{shell}");
     }
 }
 
@@ -249,9 +228,9 @@ fn bytes_of(text: &'static str) -> bytes::Bytes {
 
 #[tokio::test]
 async fn dead_letters_are_listed_and_explained() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let path = folder.path().join("revsync-dead-letters.jsonl");
-    let here = |arguments: &[&str]| transcript(folder.path(), arguments, &[]);
+    let here = |arguments: &[&str]| transcript(&folder, arguments, &[]);
     let mut said = here(&["dead-letters", "list"]);
     let store = DeadLetters::open(&Place::File(path.clone())).unwrap();
     let refused = DeadLetter {
@@ -280,7 +259,7 @@ async fn dead_letters_are_listed_and_explained() {
 
 #[tokio::test]
 async fn search_finds_documents_as_grep_finds_lines() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let local = Local::open(&folder.path().join("revsync.db")).unwrap();
     let put = |index: &str, id: &str, version, document| {
         let target = Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None };
@@ -293,9 +272,9 @@ async fn search_finds_documents_as_grep_finds_lines() {
     local.write(documents.into()).await.unwrap();
     local.finish().await.unwrap();
     drop(local);
-    let here = |arguments: &[&str]| transcript(folder.path(), arguments, &[]);
+    let here = |arguments: &[&str]| transcript(&folder, arguments, &[]);
     let mut said = here(&["search", "seattle"]);
-    let scored: serde_json::Value = serde_json::from_slice(&revsync(folder.path(), &["search", "--json", "ford"], &[]).stdout).unwrap();
+    let scored = folder.revsync(&["search", "--json", "ford"]).json();
     assert_eq!(scored["hits"][0]["source"]["Model"], "F 150");
     assert_eq!((&scored["hits"][0]["id"], &scored["hits"][0]["version"]), (&"Hm3Hu2aVRn".into(), &0.into()));
     said.push_str(&here(&["search", "--index", "vehicle", "seattle"]));

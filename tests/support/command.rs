@@ -1,5 +1,7 @@
 //! The command `revsync` as a user starts it: in a folder of its own, without this process's environment.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -53,9 +55,15 @@ impl Folder {
         path
     }
 
-    #[allow(dead_code, reason = "not every test target reads files back")]
     pub fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path().join(name)).unwrap()
+    }
+
+    /// The command, ready to be run here.
+    pub fn command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_revsync"));
+        command.args(arguments).current_dir(self.path()).env_clear().envs(environment.iter().copied()).stdin(Stdio::null());
+        command
     }
 
     /// Runs the command.
@@ -65,11 +73,9 @@ impl Folder {
 
     /// Runs the command with these environment variables and this standard input.
     pub fn revsync_with(&self, arguments: &[&str], environment: &[(&str, &str)], input: &[u8]) -> Done {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_revsync"));
-        command.args(arguments).current_dir(self.path()).env_clear().envs(environment.iter().copied());
-        let input_file = self.write(".input", input);
-        command.stdin(Stdio::from(std::fs::File::open(input_file).unwrap()));
-        let Output { status, stdout, stderr } = command.output().unwrap();
+        // A file, because a pipe that nobody reads from would have to be written by a thread of its own.
+        let input = std::fs::File::open(self.write(".input", input)).unwrap();
+        let Output { status, stdout, stderr } = self.command(arguments, environment).stdin(input).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Done { exit: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
     }

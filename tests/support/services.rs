@@ -123,13 +123,15 @@ fn jars(version: &str) -> PathBuf {
 const ADVICE: &str = "Live tests need Maven (Debian: apt install maven) and a JDK of 21 or newer (for example from adoptium.net); \
                       set OPENSEARCH_URL to use a server of your own, or REVSYNC_TEST_SERVICES=none to leave these tests out.";
 
-/// A `java` of 21 or newer: that of `JAVA_HOME`, that on the path, or one below `/usr/lib/jvm`.
+/// A `java` of 21 or newer: that of `JAVA_HOME`, that on the path, or one where Linux and macOS keep them.
 fn java() -> PathBuf {
     let mut candidates: Vec<PathBuf> = Vec::new();
     candidates.extend(std::env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java")));
     candidates.push(PathBuf::from("java"));
-    let mut installed: Vec<PathBuf> =
-        fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path().join("bin/java")).collect();
+    let mut installed: Vec<PathBuf> = [("/usr/lib/jvm", "bin/java"), ("/Library/Java/JavaVirtualMachines", "Contents/Home/bin/java")]
+        .into_iter()
+        .flat_map(|(folder, java)| fs::read_dir(folder).into_iter().flatten().flatten().map(move |entry| entry.path().join(java)))
+        .collect();
     installed.sort();
     candidates.extend(installed);
     let mut seen = Vec::new();

@@ -135,7 +135,7 @@ fn existing(url: &SinkUrl) -> Result<String, Error> {
 async fn opensearch(settings: &Settings, tried: &mut Vec<Tried>) {
     let url = &settings.sink.url;
     let connected = async {
-        let sink = OpenSearch::connect(&settings.opensearch()?).await?;
+        let sink = OpenSearch::connect(settings.opensearch()?).await?;
         let probe = sink.probe().await?;
         Ok((sink, probe))
     };

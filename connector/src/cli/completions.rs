@@ -1,4 +1,6 @@
 //! `completions SHELL`: the script that lets a shell complete commands and options.
+//!
+//! Made from the command line itself; never installs anything.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;

@@ -1,4 +1,6 @@
 //! `config example` and `config schema`: what a configuration file can say.
+//!
+//! Both texts are made from the structs of the file; nothing is read.
 
 use clap::{Args, Subcommand};
 

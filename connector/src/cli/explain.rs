@@ -1,4 +1,6 @@
 //! `explain SOURCE`: decode and plan without sending; one line per unit.
+//!
+//! Opens no sink and stores no dead letter, so it can be tried on anything.
 
 use clap::Args;
 use tokio::task::spawn_blocking;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::codec::ion_json::{Decimals, NonFinite, Rules};
+use crate::codec::ion_json::Rules;
 use crate::codec::{self, Decoder};
-use crate::config::{self, Settings, SinkUrl, SourceUrl, TableRule};
+use crate::config::{Settings, SinkUrl, SourceUrl, TableRule};
 use crate::error::{Error, Kind};
-use crate::plan::mapping::{Deletes, LongIds, Mapping, Rule};
+use crate::plan::mapping::{Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
 use crate::record::Bound;
@@ -39,7 +39,7 @@ pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
         SinkUrl::Local(path) => Arc::new(crate::sink::local::Local::open(path)?),
         #[cfg(not(feature = "local"))]
         SinkUrl::Local(_) => return Err(Error::usage("sink: this build has no local index").help("name another sink with --to")),
-        SinkUrl::OpenSearch { .. } => Arc::new(OpenSearch::connect(&settings.opensearch()?).await?.with_mappings(settings.mappings()?)),
+        SinkUrl::OpenSearch { .. } => Arc::new(OpenSearch::connect(settings.opensearch()?).await?.with_mappings(settings.mappings()?)),
         SinkUrl::BulkFile(path) => Arc::new(BulkFile::create(path)?),
         SinkUrl::BulkStdout => Arc::new(BulkFile::create("-".as_ref())?),
     })
@@ -48,7 +48,7 @@ pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
 /// Reaches the sink before anything is read, so that a wrong address or password is said at once and nothing is half done.
 pub(super) async fn probe(settings: &Settings) -> Result<(), Error> {
     if let SinkUrl::OpenSearch { .. } = settings.sink.url {
-        OpenSearch::connect(&settings.opensearch()?).await?.probe().await?;
+        OpenSearch::connect(settings.opensearch()?).await?.probe().await?;
     }
     Ok(())
 }
@@ -65,15 +65,9 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
             fields: paths(&rule.name, "fields", rule.fields.as_deref().unwrap_or_default())?,
             exclude: paths(&rule.name, "exclude", &rule.exclude)?,
             routing: rule.routing.clone(),
-            deletes: match rule.deletes {
-                config::Deletes::Delete => Deletes::Delete,
-                config::Deletes::Keep => Deletes::Keep,
-            },
+            deletes: rule.deletes,
             metadata_field: rule.metadata_field.clone(),
-            long_ids: match rule.long_ids {
-                config::LongIds::Reject => LongIds::Reject,
-                config::LongIds::Hash => LongIds::Hash,
-            },
+            long_ids: rule.long_ids,
         })
     };
     Mapping::new(settings.tables.iter().map(rule).collect::<Result<_, Error>>()?)
@@ -81,28 +75,21 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
 
 /// The decoder, with each table's choices.
 pub(super) fn decoder(settings: &Settings) -> Decoder {
-    let tables = Arc::new(settings.tables.clone());
-    let of = move |table: &str| tables.iter().find(|rule| matches(&rule.name, table)).cloned();
-    let metadata = of.clone();
+    let tables: Arc<[TableRule]> = settings.tables.clone().into();
+    let with_metadata = Arc::clone(&tables);
     Decoder::new(codec::Options {
         rules: Box::new(move |table| {
-            let rule = of(table);
-            Rules {
-                decimals: match rule.as_ref().map(|rule| rule.decimals) {
-                    Some(config::Decimals::String) => Decimals::String,
-                    _ => Decimals::Number,
-                },
-                non_finite: match rule.as_ref().map(|rule| rule.non_finite) {
-                    Some(config::NonFinite::String) => NonFinite::String,
-                    Some(config::NonFinite::DeadLetter) => NonFinite::DeadLetter,
-                    _ => NonFinite::Null,
-                },
-                ..Rules::default()
-            }
+            let written = |rule: &TableRule| Rules { decimals: rule.decimals, non_finite: rule.non_finite, ..Rules::default() };
+            rule(&tables, table).map(written).unwrap_or_default()
         }),
-        metadata: Box::new(move |table| metadata(table).is_some_and(|rule| rule.metadata_field.is_some())),
+        metadata: Box::new(move |table| rule(&with_metadata, table).is_some_and(|rule| rule.metadata_field.is_some())),
         verify_hashes: settings.source.verify_hashes,
     })
+}
+
+/// The rule for a table: the first that fits.
+fn rule<'a>(rules: &'a [TableRule], table: &str) -> Option<&'a TableRule> {
+    rules.iter().find(|rule| matches(&rule.name, table))
 }
 
 /// How operations are sent.

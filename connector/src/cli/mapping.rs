@@ -1,4 +1,6 @@
 //! `mapping SOURCE`: the index mapping that fits what was seen.
+//!
+//! Prints and writes nothing: whoever wants the mapping keeps it in a file and names it in a rule.
 
 use std::collections::BTreeMap;
 

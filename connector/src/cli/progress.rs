@@ -37,11 +37,6 @@ impl Progress {
         }
     }
 
-    /// Shows why nothing moves, such as a blocked index that is waited for.
-    pub fn waiting(&self, why: &str) {
-        self.0.set_message(super::terminal::clean(why));
-    }
-
     /// Takes the bar away.
     pub fn finish(self) {
         self.0.finish_and_clear();

@@ -1,4 +1,6 @@
 //! `search TEXT`: full-text search of the local index or of OpenSearch, with the words that matched set off.
+//!
+//! Never creates an index that is not there, and never lets a document drive the terminal.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -60,7 +62,7 @@ async fn find(arguments: &Arguments, settings: &Settings) -> Result<Vec<Hit>, Er
     let limit = usize::from(arguments.limit);
     match &settings.sink.url {
         SinkUrl::OpenSearch { .. } => {
-            let sink = OpenSearch::connect(&settings.opensearch()?).await?;
+            let sink = OpenSearch::connect(settings.opensearch()?).await?;
             sink.search(&text, arguments.index.as_deref().unwrap_or("*"), limit).await
         }
         SinkUrl::Local(path) => local(path, &text, arguments.index.as_deref(), limit),

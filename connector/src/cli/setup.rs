@@ -1,11 +1,14 @@
 //! `setup`: create what delivery needs, and say what else is needed.
+//!
+//! Never touches an index or alias that exists, and grants no rights: it says which ones are wanted.
 
 use clap::Args;
 
 use super::Context;
 use super::options::{CreationOptions, SinkOptions};
-use crate::config::{Deletes, Settings, SinkUrl};
+use crate::config::Settings;
 use crate::error::{Error, Exit};
+use crate::plan::mapping::Deletes;
 use crate::sink::opensearch::OpenSearch;
 
 /// Create indices and aliases, and print what else is needed
@@ -13,15 +16,17 @@ use crate::sink::opensearch::OpenSearch;
 /// Creates each index that is named here or by a rule of the configuration, as NAME-000001 with the write alias NAME, so that it can be
 /// rebuilt behind its name later. What exists is used as it is. Needs an OpenSearch sink: the others create by themselves.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = format!("\
 Examples:
   revsync setup --to https://search.example.com --username admin vehicle_registration person
   revsync --config revsync.toml setup
       every index that the rules name
 
+The rights that sync needs, of a role with no more than this:
+{}
 Exit codes:
   0  everything exists now
-  2  something could not be created")]
+  2  something could not be created", rights("NAME, NAME-*")))]
 pub struct Arguments {
     /// Indices to create beside those that the configuration names
     #[arg(value_name = "INDEX")]
@@ -34,7 +39,7 @@ pub struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.sink, &arguments.creation])?;
-    let SinkUrl::OpenSearch { .. } = settings.sink.url else {
+    let Some(config) = &settings.sink.opensearch else {
         context.terminal.say(&format!("{} needs no setup: it is created by the first run.\n", settings.sink.url));
         return Ok(Exit::Done);
     };
@@ -43,7 +48,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         return Err(Error::usage("no index to create: expected names as arguments, or rules with an index in the file of --config")
             .help("indices that no rule names are created by the first sync"));
     }
-    let sink = OpenSearch::connect(&settings.opensearch()?).await?.with_mappings(settings.mappings()?);
+    let sink = OpenSearch::connect(config).await?.with_mappings(settings.mappings()?);
     sink.probe().await?;
     let done = sink.setup(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     if context.terminal.json {
@@ -52,7 +57,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     }
     let paint = context.terminal.paint;
     let mut text: String = done.iter().map(|line| format!("{} {line}\n", paint.good("✓"))).collect();
-    text.push_str(&needed(&settings, &names));
+    text.push_str(&needed(&settings, &config.gc_deletes, &names));
     context.terminal.print(&text)?;
     Ok(Exit::Done)
 }
@@ -69,28 +74,30 @@ fn names(given: &[String], settings: &Settings) -> Vec<String> {
 }
 
 /// What a person has to do, because revsync does not.
-fn needed(settings: &Settings, names: &[String]) -> String {
+fn needed(settings: &Settings, gc_deletes: &str, names: &[String]) -> String {
     let patterns: Vec<String> = names.iter().map(|name| format!("{name}, {name}-*")).collect();
-    let mut text = format!(
-        "
-What else is needed
-  A role for the user that sync runs as, with no more than this:
-    cluster          cluster:monitor/main, indices:data/write/bulk
-    on the indices   {}
-      to deliver     indices:data/write/*, indices:admin/mapping/auto_put, indices:admin/get, indices:admin/refresh*
-      to create      indices:admin/create, indices:admin/aliases
-      to search      indices:data/read/search*
-      to check       indices:admin/create and indices:admin/delete on NAME-revsync-check-*
-",
-        patterns.join(", ")
-    );
+    let rights = rights(&patterns.join(", "));
+    let mut text = format!("\nWhat else is needed\n  A role for the user that sync runs as, with no more than this:\n{rights}");
     if settings.tables.iter().any(|rule| rule.deletes == Deletes::Delete) || settings.tables.is_empty() {
-        let remembered = crate::config::Span(settings.sink.gc_deletes);
         text.push_str(&format!(
-            "  Deletes are remembered for {remembered} (index.gc_deletes), and not past a restart of the server's node:
+            "  Deletes are remembered for {gc_deletes} (index.gc_deletes), and not past a restart of the server's node:
   a revision that is delivered again later than that can bring its document back.
 "
         ));
     }
     text
+}
+
+/// The rights that delivery needs, by the names that the security plugin gives them. `indices` are the patterns of the role.
+fn rights(indices: &str) -> String {
+    format!(
+        "    cluster          cluster:monitor/main, indices:data/write/bulk
+    on the indices   {indices}
+      to deliver     indices:data/write/*, indices:admin/get, indices:admin/refresh*,
+                     indices:admin/mapping/auto_put
+      to create      indices:admin/create, indices:admin/aliases
+      to search      indices:data/read/search*
+      to check       indices:admin/create and indices:admin/delete on NAME-revsync-check-*
+"
+    )
 }

@@ -1,4 +1,6 @@
 //! `sync SOURCE`: scan a source from its beginning to its end, deliver, report.
+//!
+//! The order in which parts are opened: whatever can be found wrong is found before anything is read or written.
 
 use std::sync::Arc;
 use std::time::Instant;

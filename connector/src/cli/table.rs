@@ -1,4 +1,6 @@
 //! Columns of text under headings, cut to the width of a terminal.
+//!
+//! Never cuts what goes into a file or a pipe.
 
 use std::borrow::Cow;
 

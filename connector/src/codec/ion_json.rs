@@ -22,6 +22,8 @@ use std::collections::HashMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::ion_binary::{self, Symbols, Type, Value};
 use super::ion_number::{decimal, write_decimal, write_int};
@@ -33,7 +35,8 @@ use crate::record::Fault;
 pub const MAX_DEPTH: usize = 256;
 
 /// How decimals are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Decimals {
     /// A JSON number with all its digits: exact in `_source`, a double in the index.
     #[default]
@@ -43,7 +46,8 @@ pub enum Decimals {
 }
 
 /// What becomes of NaN and the infinities, which JSON does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum NonFinite {
     /// `null`, and counted.
     #[default]

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::file::{Auth, AwsSection, DeadLettersSection, File, SinkSection, SourceSection, TableRule};
+use super::file::{Auth, DeadLettersSection, File, SinkSection, SourceSection, TableRule};
 use super::schema;
-use super::units::Secret;
+use crate::sink::opensearch::config::{Aws, Secret};
 
 const HEAD: &str = "\
 # The configuration of one revsync pipeline. Every key below stands with its default, commented out;
@@ -80,7 +80,7 @@ fn sample() -> File {
             password_file: Some(PathBuf::from("/run/secrets/search-password")),
             ca_file: Some(PathBuf::from("ca.pem")),
             client_certificate_file: Some(PathBuf::from("client.pem")),
-            aws: AwsSection {
+            aws: Aws {
                 region: Some("eu-west-1".to_owned()),
                 assume_role_arn: Some("arn:aws:iam::123456789012:role/search-writer".to_owned()),
             },

@@ -8,7 +8,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::units::{ByteSize, Secret, Span};
+use super::units::{ByteSize, Span};
+use crate::codec::ion_json::{Decimals, NonFinite};
+use crate::plan::mapping::{Deletes, LongIds};
+use crate::sink::opensearch::config::{Aws, Secret};
 
 /// The configuration of one pipeline. A file with only what differs from the defaults is normal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -75,7 +78,7 @@ pub struct SinkSection {
     /// How long created indices remember the versions of deleted documents. Default: `24h`.
     pub gc_deletes: Span,
     /// AWS, for `auth = "aws"` and `auth = "aoss"`.
-    pub aws: AwsSection,
+    pub aws: Aws,
 }
 
 impl Default for SinkSection {
@@ -90,7 +93,7 @@ impl Default for SinkSection {
             client_certificate_file: None,
             create_index: true,
             gc_deletes: Span(Duration::from_secs(24 * 3600)),
-            aws: AwsSection::default(),
+            aws: Aws::default(),
         }
     }
 }
@@ -107,16 +110,6 @@ pub enum Auth {
     Aws,
     /// By AWS signature version 4, service aoss (OpenSearch Serverless, experimental)
     Aoss,
-}
-
-/// How to reach AWS.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct AwsSection {
-    /// The region that requests are signed for. Default: that of the AWS environment or profile.
-    pub region: Option<String>,
-    /// A role to assume before signing. Default: none.
-    pub assume_role_arn: Option<String>,
 }
 
 /// How operations are sent.
@@ -197,50 +190,4 @@ pub struct TableRule {
     /// A file with the index mapping (JSON, as `revsync mapping` prints it) for an index that is created. Default: none, dynamic mapping.
     #[serde(default)]
     pub mapping: Option<PathBuf>,
-}
-
-/// What a delete of the source does.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Deletes {
-    /// Deletes the document.
-    #[default]
-    Delete,
-    /// Keeps the document as it is.
-    Keep,
-}
-
-/// What becomes of ids that OpenSearch does not take.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LongIds {
-    /// A dead letter.
-    #[default]
-    Reject,
-    /// A document under a hash of the id.
-    Hash,
-}
-
-/// How decimals are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Decimals {
-    /// As a JSON number with all digits.
-    #[default]
-    Number,
-    /// As a JSON string with all digits.
-    String,
-}
-
-/// What NaN and the infinities become.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NonFinite {
-    /// JSON null.
-    #[default]
-    Null,
-    /// The text `nan`, `+inf` or `-inf`.
-    String,
-    /// A dead letter.
-    DeadLetter,
 }

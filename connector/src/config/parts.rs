@@ -6,13 +6,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::file::{Auth, TableRule};
-use super::places::SinkUrl;
+use super::file::TableRule;
 use super::settings::Settings;
-use super::units::Span;
 use crate::error::Error;
 use crate::plan::names::default_index;
-use crate::sink::opensearch::{self, config as sink};
+use crate::sink::opensearch;
 
 impl Settings {
     /// The OpenSearch sink's part.
@@ -20,34 +18,11 @@ impl Settings {
     /// # Errors
     ///
     /// The sink is another one.
-    pub fn opensearch(&self) -> Result<opensearch::Config, Error> {
-        let SinkUrl::OpenSearch { url, .. } = &self.sink.url else {
-            return Err(Error::usage(format!("expected an OpenSearch sink, http(s)://HOST:PORT, found {}", self.sink.url)));
-        };
-        let auth = match self.sink.auth {
-            Auth::None => sink::Auth::None,
-            Auth::Basic => sink::Auth::Basic,
-            Auth::Aws => sink::Auth::Aws,
-            Auth::Aoss => sink::Auth::Aoss,
-        };
-        Ok(opensearch::Config {
-            url: url.as_str().to_owned(),
-            auth: Some(auth),
-            username: self.sink.username.clone(),
-            password: self.sink.password.as_ref().map(|password| sink::Secret::new(password.reveal())),
-            password_file: self.sink.password_file.clone(),
-            ca_file: self.sink.ca_file.clone(),
-            client_certificate_file: self.sink.client_certificate_file.clone(),
-            gzip: self.delivery.gzip,
-            create_index: self.sink.create_index,
-            gc_deletes: Span(self.sink.gc_deletes).to_string(),
-            request_timeout: self.delivery.request_timeout,
-            aws: sink::Aws {
-                region: self.sink.aws_region.clone(),
-                assume_role_arn: self.sink.assume_role_arn.clone(),
-                ..sink::Aws::default()
-            },
-        })
+    pub fn opensearch(&self) -> Result<&opensearch::Config, Error> {
+        self.sink
+            .opensearch
+            .as_ref()
+            .ok_or_else(|| Error::usage(format!("expected an OpenSearch sink, http(s)://HOST:PORT, found {}", self.sink.url)))
     }
 
     /// The indices that the rules name, where they can be told without having seen the tables.

@@ -9,8 +9,8 @@ use std::str::FromStr;
 use url::Url;
 
 use super::load::nearest;
-use super::units::Secret;
 use crate::error::Error;
+use crate::sink::opensearch::config::Secret;
 
 /// Where records come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,11 +187,10 @@ fn likely_sink(text: &str) -> Option<String> {
     }
 }
 
-/// The text without what stands before an `@` of its address.
+/// The text without what stands before the last `@`; that ends the credentials even where a password holds a `/` that should have been escaped.
 fn without_credentials(text: &str) -> String {
     let start = text.find("://").map_or(0, |at| at + 3);
-    let authority = text[start..].split('/').next().unwrap_or_default();
-    match authority.rfind('@') {
+    match text[start..].rfind('@') {
         Some(at) => format!("{}***{}", &text[..start], &text[start + at..]),
         None => text.to_owned(),
     }
@@ -253,10 +252,22 @@ mod tests {
     #[test]
     fn a_mistyped_address_does_not_repeat_its_password() {
         for text in
-            ["htps://ann:hunter2@h:9200", "https://ann:hunter2@h:99999", "ann:hunter2@h", "es://ann:hunter2@h", "https://ann:hunter2@h?x"]
+            ["htps://ann:hunter2@h:9200", "https://ann:x/hunter2@h:9", "ann:hunter2@h", "es://ann:hunter2@h", "https://ann:hunter2@h?x"]
         {
             let error = text.parse::<SinkUrl>().unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn credentials_leave_an_address_even_where_it_is_malformed() {
+        for (text, shown) in [
+            ("https://u:p@h:9200/x", "https://***@h:9200/x"),
+            ("https://u:p/a@s@h/x", "https://***@h/x"),
+            ("u:p@h", "***@h"),
+            ("http://h", "http://h"),
+        ] {
+            assert_eq!(without_credentials(text), shown);
         }
     }
 

@@ -5,11 +5,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::file::{Auth, File, Format, TableRule};
+use super::file::{Auth, File, Format, SinkSection, TableRule};
 use super::load::Environment;
 use super::places::{SinkUrl, SourceUrl};
-use super::units::{ByteSize, Secret, Span};
+use super::units::{ByteSize, Span};
 use crate::error::Error;
+use crate::sink::opensearch;
+use crate::sink::opensearch::config::{Access, Aws, Password, Secret};
 use crate::store::dead_letters::Place;
 
 /// The dead-letter place of a command that names none.
@@ -94,26 +96,8 @@ impl Source {
 pub struct Sink {
     /// The place, without credentials.
     pub url: SinkUrl,
-    /// How requests are authorised.
-    pub auth: Auth,
-    /// The user name for `basic`.
-    pub username: Option<String>,
-    /// The password for `basic`, where it was given itself.
-    pub password: Option<Secret>,
-    /// The file that holds the password, where no password was given; it may change while a run lasts.
-    pub password_file: Option<PathBuf>,
-    /// Certificates to trust.
-    pub ca_file: Option<PathBuf>,
-    /// The client certificate with its key.
-    pub client_certificate_file: Option<PathBuf>,
-    /// Whether missing indices are created.
-    pub create_index: bool,
-    /// The `gc_deletes` of created indices.
-    pub gc_deletes: Duration,
-    /// The AWS region.
-    pub aws_region: Option<String>,
-    /// The role to assume.
-    pub assume_role_arn: Option<String>,
+    /// How to get in there; `None` for what is a file.
+    pub opensearch: Option<opensearch::Config>,
 }
 
 /// How operations are sent, resolved.
@@ -127,12 +111,8 @@ pub struct Delivery {
     pub requests_in_flight: usize,
     /// How long an operation waits for others.
     pub linger: Duration,
-    /// Whether requests are compressed.
-    pub gzip: bool,
     /// How long to go on without progress.
     pub give_up_after: Duration,
-    /// How long one request may take.
-    pub request_timeout: Duration,
 }
 
 impl Settings {
@@ -163,42 +143,59 @@ impl Settings {
 fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<Sink, Error> {
     let section = &file.sink;
     let mut url: SinkUrl = options.sink.as_deref().or(section.url.as_deref()).unwrap_or(DEFAULT_SINK).parse()?;
-    let in_url = match &mut url {
-        SinkUrl::OpenSearch { credentials, .. } => credentials.take(),
-        _ => None,
-    };
-    let (user_in_url, password_in_url) = in_url.map_or((None, None), |(user, password)| (Some(user), Some(password)));
-    let username = options.username.clone().or_else(|| section.username.clone()).or(user_in_url);
-    let default_auth = if username.is_some() { Auth::Basic } else { Auth::None };
-    let auth = options.auth.or(section.auth).unwrap_or(default_auth);
-    let mut sink = Sink {
-        url,
-        auth,
-        username: None,
-        password: None,
-        password_file: None,
+    let request_timeout = time("request_timeout", options.request_timeout.unwrap_or(file.delivery.request_timeout))?;
+    let SinkUrl::OpenSearch { url: address, credentials } = &mut url else { return Ok(Sink { url, opensearch: None }) };
+    let opensearch = opensearch::Config {
+        access: access(section, options, credentials.take(), environment)?,
+        url: address.clone(),
         ca_file: options.ca_file.clone().or_else(|| section.ca_file.clone()),
         client_certificate_file: options.client_certificate_file.clone().or_else(|| section.client_certificate_file.clone()),
+        gzip: options.gzip.unwrap_or(file.delivery.gzip),
         create_index: options.create_index.unwrap_or(section.create_index),
-        gc_deletes: options.gc_deletes.unwrap_or(section.gc_deletes).0,
-        aws_region: options.aws_region.clone().or_else(|| section.aws.region.clone()),
+        gc_deletes: options.gc_deletes.unwrap_or(section.gc_deletes).to_string(),
+        request_timeout,
+    };
+    Ok(Sink { url, opensearch: Some(opensearch) })
+}
+
+/// How requests are authorised. `in_url` are the user name and password that stood in the address.
+fn access(
+    section: &SinkSection,
+    options: &Overrides,
+    in_url: Option<(String, Secret)>,
+    environment: Environment<'_>,
+) -> Result<Access, Error> {
+    let (user_in_url, password_in_url) = in_url.unzip();
+    let username = options.username.clone().or_else(|| section.username.clone()).or(user_in_url);
+    let aws = || Aws {
+        region: options.aws_region.clone().or_else(|| section.aws.region.clone()),
         assume_role_arn: options.assume_role_arn.clone().or_else(|| section.aws.assume_role_arn.clone()),
     };
-    if auth == Auth::Basic && matches!(sink.url, SinkUrl::OpenSearch { .. }) {
-        sink.username =
-            Some(username.ok_or_else(|| Error::usage("sink: auth is basic, but no user name is given").help("name it with --username"))?);
-        let written = if options.password_file.is_some() { None } else { section.password.clone() };
-        sink.password = environment("REVSYNC_PASSWORD").map(Secret::new).or(written);
-        if sink.password.is_none() {
-            sink.password_file = options.password_file.clone().or_else(|| section.password_file.clone());
-            sink.password = if sink.password_file.is_none() { password_in_url } else { None };
-        }
-        if sink.password.is_none() && sink.password_file.is_none() {
-            return Err(Error::usage("sink: auth is basic, but no password is given")
-                .help("set REVSYNC_PASSWORD, or name a file that holds it with --password-file"));
+    match options.auth.or(section.auth).unwrap_or(if username.is_some() { Auth::Basic } else { Auth::None }) {
+        Auth::None => Ok(Access::Open),
+        Auth::Aws => Ok(Access::Aws(aws())),
+        Auth::Aoss => Ok(Access::Aoss(aws())),
+        Auth::Basic => {
+            let username =
+                username.ok_or_else(|| Error::usage("sink: auth is basic, but no user name is given").help("name it with --username"))?;
+            let written = if options.password_file.is_some() { None } else { section.password.clone() };
+            let file = || options.password_file.clone().or_else(|| section.password_file.clone()).map(Password::File);
+            let given = environment("REVSYNC_PASSWORD").map(Secret::new).or(written).map(Password::Given);
+            let password = given.or_else(file).or(password_in_url.map(Password::Given)).ok_or_else(|| {
+                Error::usage("sink: auth is basic, but no password is given")
+                    .help("set REVSYNC_PASSWORD, or name a file that holds it with --password-file")
+            })?;
+            Ok(Access::Basic { username, password })
         }
     }
-    Ok(sink)
+}
+
+/// A time that must not be 0; `key` is its key under `[delivery]`.
+fn time(key: &str, Span(time): Span) -> Result<Duration, Error> {
+    if time.is_zero() {
+        return Err(Error::usage(format!("delivery.{key}: expected a time above 0, found 0s")));
+    }
+    Ok(time)
 }
 
 fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
@@ -211,18 +208,12 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         number if (1..=most).contains(&number) => Ok(number as usize),
         number => Err(Error::usage(format!("delivery.{key}: expected 1 to {most}, found {number}"))),
     };
-    let time = |key: &str, option: Option<Span>, section: Span| match option.unwrap_or(section) {
-        Span(time) if time.is_zero() => Err(Error::usage(format!("delivery.{key}: expected a time above 0, found 0s"))),
-        Span(time) => Ok(time),
-    };
     Ok(Delivery {
         request_bytes: usize::try_from(bytes.0).unwrap_or(usize::MAX),
         request_operations: count("request_operations", options.request_operations, section.request_operations, 100_000)?,
         requests_in_flight: count("requests_in_flight", options.requests_in_flight, section.requests_in_flight, 64)?,
         linger: options.linger.unwrap_or(section.linger).0,
-        gzip: options.gzip.unwrap_or(section.gzip),
-        give_up_after: time("give_up_after", options.give_up_after, section.give_up_after)?,
-        request_timeout: time("request_timeout", options.request_timeout, section.request_timeout)?,
+        give_up_after: time("give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
     })
 }
 

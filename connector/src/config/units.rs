@@ -1,4 +1,4 @@
-//! Values that people write with a unit, sizes and times, and values that must not be shown.
+//! Values that people write with a unit: sizes and times.
 //!
 //! Never guesses a unit: a bare number is refused.
 
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error as _, Unexpected, Visitor};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A number of bytes, written as `"5MiB"`: a whole number and `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB` or `GB`.
@@ -18,10 +18,6 @@ pub struct ByteSize(pub u64);
 /// A length of time, written as `"200ms"`: a whole number and `ms`, `s`, `m`, `h` or `d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
-
-/// A password or another value that is never shown: not by `Debug`, and not when a configuration is written out.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
 
 const SIZES: [(&str, u64); 7] =
     [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
@@ -143,64 +139,6 @@ macro_rules! written_with_unit {
 written_with_unit!(ByteSize, SIZE_EXPECTED, r"^\s*[0-9]+\s*([KkMmGg]([Ii])?)?[Bb]\s*$");
 written_with_unit!(Span, TIME_EXPECTED, r"^\s*[0-9]+\s*(ms|s|m|h|d)\s*$");
 
-impl Secret {
-    /// Wraps a value.
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
-    }
-
-    /// The value, for whoever has to send it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// Writes a reference to the environment in the value's place: the only form in which a password belongs into a file that is shared.
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("${SEARCH_PASSWORD}")
-    }
-}
-
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Secret;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Secret, E> {
-                Ok(Secret::new(text))
-            }
-        }
-        // What was found instead is not named: it may be the secret, unquoted.
-        deserializer.deserialize_string(Text).map_err(|_| D::Error::invalid_type(Unexpected::Other("another type"), &Text))
-    }
-}
-
-impl JsonSchema for Secret {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Secret".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string" })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,14 +193,5 @@ mod tests {
             let span = Span(Duration::from_millis(ms));
             assert_eq!(span.to_string().parse(), Ok(span));
         }
-    }
-
-    #[test]
-    fn a_secret_shows_itself_nowhere() {
-        let secret = Secret::new("correct horse");
-        assert_eq!(format!("{secret:?}"), "***");
-        assert!(!serde_json::to_string(&secret).unwrap().contains("horse"));
-        let error = serde_json::from_str::<Secret>("12345").unwrap_err().to_string();
-        assert!(!error.contains("12345"), "{error}");
     }
 }

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::names::{default_index, index_name_problem, matches};
@@ -21,7 +23,8 @@ use crate::revision::{Change, Document, MAX_VERSION, Revision};
 pub const MAX_ID: usize = 512;
 
 /// What a delete revision does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Deletes {
     /// It deletes the document, at its own version.
     #[default]
@@ -30,8 +33,9 @@ pub enum Deletes {
     Keep,
 }
 
-/// What becomes of an id of more than [`MAX_ID`] bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What becomes of an id of more than 512 bytes, which OpenSearch does not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum LongIds {
     /// A dead letter.
     #[default]

@@ -1,4 +1,6 @@
-//! Index names from table names, and patterns for table names.
+//! Index names from table names, and patterns for names.
+//!
+//! Pure text; never asks a server whether it would take a name.
 
 /// Bytes that an index name made here may have: OpenSearch allows 255, and the first index behind an alias adds `-000001`.
 const MAX_BYTES: usize = 248;
@@ -55,10 +57,10 @@ pub fn index_name_problem(name: &str) -> Option<String> {
     Some(format!("expected an index name in lower case without spaces and \\ / * ? \" < > | , # :, found {bad:?} in \"{name}\""))
 }
 
-/// Whether a table name fits a pattern, in which `*` stands for any text.
-pub fn matches(pattern: &str, table: &str) -> bool {
+/// Whether a name fits a pattern, in which `*` stands for any text, also none.
+pub fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| table.strip_prefix(first)) else { return false };
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
     let mut parts: Vec<&str> = parts.collect();
     let Some(last) = parts.pop() else { return rest.is_empty() };
     for part in parts {
@@ -112,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_text() {
-        for (pattern, table, fits) in [
+        for (pattern, name, fits) in [
             ("Person", "Person", true),
             ("Person", "Persons", false),
             ("*", "", true),
@@ -123,8 +125,15 @@ mod tests {
             ("a*b*c", "a-b-b-c", true),
             ("a*b*c", "acb", false),
             ("ab*ba", "aba", false),
+            ("a*", "a", true),
+            ("a**c", "ac", true),
+            ("a*a", "a", false),
+            ("a*b*b", "ab", false),
+            ("a?", "ab", false),
+            ("[a]", "a", false),
+            ("", "a", false),
         ] {
-            assert_eq!(matches(pattern, table), fits, "{pattern} on {table}");
+            assert_eq!(matches(pattern, name), fits, "{pattern} on {name}");
         }
     }
 }

@@ -1,3 +1,5 @@
-//! What must survive a restart: dead letters (checkpoints join them with the first endless source).
+//! What must survive a restart: dead letters .
+//!
+//! Decides nothing about what is stored, and reads no clock.
 
 pub mod dead_letters;

@@ -1,4 +1,6 @@
 //! `dead-letters list`: one line per letter.
+//!
+//! Never shows a payload, and never writes to the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,6 @@
 //! `dead-letters replay`: send letters again; what settles is removed.
+//!
+//! Decides nothing about a letter: it goes through the same line as a record of `sync`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,8 +48,8 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let settings = context.settings(&[&arguments.sink, &arguments.creation, &arguments.delivery])?;
     let started = Instant::now();
     let store = Arc::new(DeadLetters::open(&settings.dead_letters)?);
-    let ids = ids(&store)?;
-    let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+    let known = super::list::read(&store)?.letters;
+    let ids: BTreeSet<&str> = known.iter().map(|letter| letter.id.as_str()).collect();
     let wanted = if arguments.all { ids.iter().copied().collect() } else { super::expand(&arguments.ids, &ids)? };
     line::probe(&settings).await?;
     let sink = line::sink(&settings).await?;
@@ -69,13 +71,4 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     };
     context.report(&run)?;
     result.map(|_| exit_of(&counts))
-}
-
-fn ids(store: &DeadLetters) -> Result<Vec<String>, Error> {
-    let letters = store.list()?.filter_map(|entry| match entry {
-        Ok(Entry::Letter(letter)) => Some(Ok(letter.id)),
-        Ok(Entry::Damaged { .. }) => None,
-        Err(error) => Some(Err(error)),
-    });
-    letters.collect()
 }

@@ -1,4 +1,6 @@
 //! `dead-letters show ID`: everything about a letter, what its class means and what to do.
+//!
+//! Shows the payload, which holds content of the document, only when asked to.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -9,6 +9,7 @@ use super::super::Hit;
 use super::schema::TOKENIZER;
 use super::terms::Question;
 use super::text::{BETWEEN, ZERO_WIDTH, searchable};
+use crate::plan::names::matches;
 
 /// Marks of a matched word in a fragment.
 const OPEN: char = '\u{1}';
@@ -19,6 +20,7 @@ const FRAGMENTS: usize = 3;
 const BEFORE: usize = 60;
 const FROM: usize = 100;
 
+/// The best `limit` documents of the indices that `index`, a name or a pattern with `*`, means; of all without it.
 pub(super) fn find(connection: &mut Connection, question: &Question, index: Option<&str>, limit: usize) -> rusqlite::Result<Vec<Hit>> {
     // One transaction: the hits, their documents and their fragments come from one state of the index, whatever is written meanwhile.
     // It is rolled back at the end, and the temporary table with it.
@@ -43,28 +45,13 @@ fn keys(transaction: &Transaction<'_>, pattern: &str) -> rusqlite::Result<Option
     let mut keys = Vec::new();
     let mut all = true;
     while let Some(row) = rows.next()? {
-        if fits(pattern, row.get_ref(1)?.as_str()?) {
+        if matches(pattern, row.get_ref(1)?.as_str()?) {
             keys.push(row.get::<_, i64>(0)?.to_string());
         } else {
             all = false;
         }
     }
     Ok((!all).then(|| format!("[{}]", keys.join(","))))
-}
-
-/// Whether a name fits a pattern in which `*` stands for any characters, also none.
-fn fits(pattern: &str, name: &str) -> bool {
-    let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut rest) = name.strip_prefix(head) else { return false };
-    let mut parts = tail.split('*').peekable();
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    true
 }
 
 /// Each finds keys and scores: `?1` is the FTS5 expression, `?3` the list of index keys; one that a question does not have is null.
@@ -170,29 +157,6 @@ fn fragment(marked: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pattern_fits_by_its_parts() {
-        for (pattern, name) in [
-            ("a", "a"),
-            ("*", ""),
-            ("*", "a"),
-            ("a*", "a"),
-            ("a*", "abc"),
-            ("*c", "abc"),
-            ("a*c", "abc"),
-            ("*b*", "abc"),
-            ("a*b*c", "axbxbc"),
-            ("a**c", "ac"),
-        ] {
-            assert!(fits(pattern, name), "{pattern} {name}");
-        }
-        for (pattern, name) in
-            [("a", "ab"), ("a*", "ba"), ("a*a", "a"), ("a*c", "acb"), ("*b*", "ac"), ("a?", "ab"), ("[a]", "a"), ("", "a"), ("a*b*b", "ab")]
-        {
-            assert!(!fits(pattern, name), "{pattern} {name}");
-        }
-    }
 
     #[test]
     fn a_short_value_is_shown_whole() {

@@ -8,11 +8,9 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use super::text;
 use crate::operation::{Operation, Target};
+use crate::plan::mapping::MAX_ID;
 use crate::plan::outcome::Reply;
 use crate::revision::{Document, MAX_VERSION, VersionType};
-
-/// The longest id that OpenSearch takes, in bytes of UTF-8.
-const MAX_ID: usize = 512;
 
 /// What is stored about a document.
 struct Stored {

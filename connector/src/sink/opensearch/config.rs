@@ -1,145 +1,104 @@
-//! What a configuration says about an OpenSearch sink: table `[sink]` of the file.
+//! What an OpenSearch sink has to know: where the index is, how to get in, what to create.
 //!
-//! Never shows a secret: the password and credentials inside the URL are left out of `Debug`.
+//! Plain data, complete and free of contradictions; what the configuration file and the options come to is decided by
+//! [`config`](crate::config). Never shows a secret: a password is a [`Secret`].
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error as _, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use url::Url;
 
 /// Where the index is and how to get in.
-#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The endpoint, `http(s)://HOST:PORT`, with a path prefix where a proxy wants one; `USER:PASSWORD@` in it is read as user name and password. Default: `http://localhost:9200`.
-    pub url: String,
-    /// How requests are authenticated. Default: `none`, or `basic` where a user name is given.
-    pub auth: Option<Auth>,
-    /// The user name of basic authentication. Default: the one in the URL.
-    pub username: Option<String>,
-    /// The password of basic authentication; comes from the environment or a file, not from the command line. Default: the one in the URL.
-    pub password: Option<Secret>,
-    /// A file that holds the password; read again when the server refuses it, so that a rotated secret is found. Default: none.
-    pub password_file: Option<PathBuf>,
-    /// A PEM file with certificates to trust beside the system's own. Default: none.
+    /// The endpoint, `http(s)://HOST:PORT`, with a path prefix where a proxy wants one. User name and password belong into `access`.
+    pub url: Url,
+    /// How requests are authorised.
+    pub access: Access,
+    /// A PEM file with certificates to trust beside the system's own.
     pub ca_file: Option<PathBuf>,
-    /// A PEM file with a client certificate and its private key. Default: none.
+    /// A PEM file with a client certificate and its private key; it does not go together with AWS signatures.
     pub client_certificate_file: Option<PathBuf>,
-    /// Whether request bodies are compressed. Default: `true`.
+    /// Whether request bodies are compressed.
     pub gzip: bool,
-    /// Whether missing indices are created, as NAME-000001 with NAME as its write alias. Default: `true`.
+    /// Whether missing indices are created, as NAME-000001 with NAME as its write alias.
     pub create_index: bool,
-    /// How long a created index remembers the versions of deleted documents (`index.gc_deletes`); the memory does not survive a restart of the node. Default: `24h`.
+    /// How long a created index remembers the versions of deleted documents (`index.gc_deletes`), as OpenSearch writes times: `24h`. The
+    /// memory does not survive a restart of the node.
     pub gc_deletes: String,
-    /// How long one request may take, from connecting to the last byte of the answer. Default: `30s`.
-    #[serde(deserialize_with = "duration")]
-    #[schemars(with = "String")]
+    /// How long one request may take, from connecting to the last byte of the answer.
     pub request_timeout: Duration,
-    /// AWS settings, for `auth = "aws"` and `auth = "aoss"`.
-    pub aws: Aws,
 }
 
-impl Default for Config {
-    fn default() -> Self {
+impl Config {
+    /// The defaults of the configuration file for an endpoint that wants no credentials.
+    pub fn new(url: Url) -> Self {
         Self {
-            url: "http://localhost:9200".to_owned(),
-            auth: None,
-            username: None,
-            password: None,
-            password_file: None,
+            url,
+            access: Access::Open,
             ca_file: None,
             client_certificate_file: None,
             gzip: true,
             create_index: true,
             gc_deletes: "24h".to_owned(),
             request_timeout: Duration::from_secs(30),
-            aws: Aws::default(),
         }
     }
 }
 
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Taken apart by name, so that a new field has to be thought about here.
-        let Self {
-            url,
-            auth,
-            username,
-            password,
-            password_file,
-            ca_file,
-            client_certificate_file,
-            gzip,
-            create_index,
-            gc_deletes,
-            request_timeout,
-            aws,
-        } = self;
-        f.debug_struct("Config")
-            .field("url", &without_credentials(url))
-            .field("auth", auth)
-            .field("username", username)
-            .field("password", password)
-            .field("password_file", password_file)
-            .field("ca_file", ca_file)
-            .field("client_certificate_file", client_certificate_file)
-            .field("gzip", gzip)
-            .field("create_index", create_index)
-            .field("gc_deletes", gc_deletes)
-            .field("request_timeout", request_timeout)
-            .field("aws", aws)
-            .finish()
-    }
+/// How requests are authorised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Not at all; a client certificate may still be given.
+    Open,
+    /// By user name and password.
+    Basic {
+        /// The user name.
+        username: String,
+        /// The password, or where it is.
+        password: Password,
+    },
+    /// By AWS Signature Version 4, for an Amazon OpenSearch Service domain (service `es`).
+    Aws(Aws),
+    /// By AWS Signature Version 4, for an OpenSearch Serverless collection (service `aoss`).
+    Aoss(Aws),
 }
 
-/// The text of a URL without `USER:PASSWORD@`; works on text that is no URL too, because that is what error messages quote.
-pub fn without_credentials(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
-    // The last `@` ends the credentials, even when a password holds a `/` that should have been escaped.
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    if scheme.is_empty() { rest.to_owned() } else { format!("{scheme}://{rest}") }
+/// A password, or where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Password {
+    /// This one.
+    Given(Secret),
+    /// The text of a file, without the line end; read again when the server refuses it, so that a rotated password is found.
+    File(PathBuf),
 }
 
-/// How requests are authenticated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Auth {
-    /// Not at all (a client certificate may still be given).
-    None,
-    /// User name and password.
-    Basic,
-    /// AWS Signature Version 4 for an Amazon OpenSearch Service domain.
-    Aws,
-    /// AWS Signature Version 4 for an OpenSearch Serverless collection.
-    Aoss,
-}
-
-/// Where AWS credentials come from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+/// How to reach AWS.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Aws {
-    /// The region to sign for. Default: the environment's or the profile's.
+    /// The region that requests are signed for. Default: that of the AWS environment or profile.
     pub region: Option<String>,
     /// A role to assume before signing. Default: none.
     pub assume_role_arn: Option<String>,
-    /// A profile of the shared AWS configuration files. Default: `AWS_PROFILE`, or `default`.
-    pub profile: Option<String>,
 }
 
-/// Text that must not be seen. `Debug` prints nothing of it, and it has no `Display`.
-#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(transparent)]
+/// A password or another value that is never shown: not by `Debug`, and not when a configuration is written out.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+    /// Hides a value.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
     }
 
-    /// The text, for the one place that sends it.
+    /// The value, for whoever has to send it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -147,25 +106,48 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(hidden)")
+        f.write_str("***")
     }
 }
 
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_duration(&text).ok_or_else(|| de::Error::custom(format!("expected a time such as \"30s\", \"500ms\" or \"2m\", found {text:?}")))
+/// Writes a reference to the environment in the value's place: the only form in which a password belongs into a file that is shared.
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("${SEARCH_PASSWORD}")
+    }
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let count: u64 = text[..digits].parse().ok()?;
-    let milliseconds = match &text[digits..] {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        _ => return None,
-    };
-    count.checked_mul(milliseconds).filter(|total| *total > 0).map(Duration::from_millis)
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Secret;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Secret, E> {
+                Ok(Secret::new(text))
+            }
+        }
+        // What was found instead is not named: it may be the secret, unquoted.
+        deserializer.deserialize_string(Text).map_err(|_| D::Error::invalid_type(Unexpected::Other("another type"), &Text))
+    }
+}
+
+impl JsonSchema for Secret {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Secret".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
 }
 
 #[cfg(test)]
@@ -173,49 +155,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_secret_is_in_the_debug_form() {
-        let config = Config {
-            url: "https://admin:hunter2@search.example.com/prefix".to_owned(),
-            password: Some(Secret::new("hunter3")),
-            ..Config::default()
-        };
-        let shown = format!("{config:?}");
-        assert!(shown.contains("https://search.example.com/prefix"), "{shown}");
-        assert!(!shown.contains("hunter"), "{shown}");
-        assert!(!shown.contains("admin"), "{shown}");
-    }
-
-    #[test]
-    fn credentials_leave_a_url_even_where_it_is_malformed() {
-        assert_eq!(without_credentials("https://u:p@h:9200/x"), "https://h:9200/x");
-        assert_eq!(without_credentials("u:p@h"), "h");
-        assert_eq!(without_credentials("https://u:p/a@s@h/x"), "https://h/x");
-        assert_eq!(without_credentials("http://h"), "http://h");
-    }
-
-    #[test]
-    fn an_unknown_key_is_refused() {
-        let error = toml::from_str::<Config>("urll = \"http://h\"").unwrap_err().to_string();
-        assert!(error.contains("urll"), "{error}");
-        let error = toml::from_str::<Config>("[aws]\nrole = \"x\"").unwrap_err().to_string();
-        assert!(error.contains("role"), "{error}");
-    }
-
-    #[test]
-    fn a_table_with_only_what_differs_keeps_the_defaults() {
-        let config: Config = toml::from_str("url = \"https://h\"\nauth = \"aoss\"\nrequest_timeout = \"5s\"").unwrap();
-        assert_eq!(
-            config,
-            Config { url: "https://h".to_owned(), auth: Some(Auth::Aoss), request_timeout: Duration::from_secs(5), ..Config::default() }
-        );
-    }
-
-    #[test]
-    fn a_time_needs_a_unit() {
-        assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
-        assert_eq!(parse_duration("2m"), Some(Duration::from_secs(120)));
-        for wrong in ["", "30", "s", "-1s", "1.5s", "0s", "1h", "99999999999999999999s", "18446744073709551615m"] {
-            assert_eq!(parse_duration(wrong), None, "{wrong}");
-        }
+    fn a_secret_shows_itself_nowhere() {
+        let secret = Secret::new("correct horse");
+        assert_eq!(format!("{secret:?}"), "***");
+        assert!(!serde_json::to_string(&secret).unwrap().contains("horse"));
+        let error = serde_json::from_str::<Secret>("12345").unwrap_err().to_string();
+        assert!(!error.contains("12345"), "{error}");
     }
 }

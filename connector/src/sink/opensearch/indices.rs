@@ -8,15 +8,16 @@
 //! Not covered: servers that tell no UUID, and OpenSearch Serverless, where a missing index is only seen by its own error. A role that may
 //! index but not update (`indices:data/write/update`) gets no UUID from the guards, so a change is seen only when the name is missing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use opensearch::http::Method;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::client::{Client, Content, segment};
+use super::creation;
 use super::reply::Replies;
 use crate::operation::Operation;
 use crate::plan::outcome::{Class, Failure, Reply};
@@ -148,7 +149,9 @@ impl Indices {
             return Ok(Found::Missing);
         }
         let first = format!("{name}-000001");
-        let body = self.body(name, client.serverless);
+        // Serverless has no such setting.
+        let gc_deletes = (!client.serverless).then_some(self.gc_deletes.as_str());
+        let body = creation::body(name, gc_deletes, self.bodies.get(name));
         let answer = client.send(Method::Put, &segment(&first), &[], Content::Json(Bytes::from(body.to_string()))).await?;
         let created = answer.is_success();
         if !created {
@@ -176,34 +179,6 @@ impl Indices {
                 after: None,
             }),
         }
-    }
-
-    /// The body to create an index with: what the user gave over what revsync needs.
-    fn body(&self, name: &str, serverless: bool) -> Value {
-        let mut settings = BTreeMap::new();
-        if !serverless {
-            settings.insert("index.gc_deletes".to_owned(), json!(self.gc_deletes));
-        }
-        // Dates and numbers inside strings stay strings, so that the type of a field does not hang on the first document that has it, and
-        // dynamic decimals are double, which keeps more digits than the server's own choice of float.
-        let mut mappings = json!({
-            "date_detection": false,
-            "numeric_detection": false,
-            "dynamic_templates": [{"decimals": {"match_mapping_type": "double", "mapping": {"type": "double"}}}],
-        });
-        let mut aliases = json!({ name: { "is_write_index": true } });
-        match self.bodies.get(name) {
-            Some(Value::Object(given)) if ["settings", "mappings", "aliases"].iter().any(|part| given.contains_key(*part)) => {
-                if let Some(given) = given.get("settings") {
-                    flatten("", given, &mut settings);
-                }
-                lay_over(&mut mappings, given.get("mappings"));
-                lay_over(&mut aliases, given.get("aliases"));
-            }
-            // A mapping by itself.
-            given => lay_over(&mut mappings, given),
-        }
-        json!({ "settings": settings, "mappings": mappings, "aliases": aliases })
     }
 
     /// Blocks what the replies of a request show to have vanished or changed, and unsettles what was written to an index of which nobody knew.
@@ -312,35 +287,6 @@ fn interpret(name: &str, described: &HashMap<String, Described>) -> Result<Index
     }
 }
 
-/// Settings by their full names, whichever of the accepted forms they came in.
-fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
-    match value {
-        Value::Object(members) => {
-            for (key, value) in members {
-                let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-                flatten(&name, value, out);
-            }
-        }
-        value => {
-            let name = if prefix.starts_with("index.") { prefix.to_owned() } else { format!("index.{prefix}") };
-            out.insert(name, value.clone());
-        }
-    }
-}
-
-/// Lays an object over another, member by member; everything but objects is replaced.
-fn lay_over(under: &mut Value, over: Option<&Value>) {
-    match (under, over) {
-        (_, None) => {}
-        (Value::Object(under), Some(Value::Object(over))) => {
-            for (key, value) in over {
-                lay_over(under.entry(key).or_insert_with(|| Value::Object(Map::new())), Some(value));
-            }
-        }
-        (under, Some(over)) => *under = over.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,49 +342,5 @@ mod tests {
             Index { alias: false, uuid: None }
         );
         assert_eq!(found("{}").unwrap(), Index { alias: false, uuid: None });
-    }
-
-    #[test]
-    fn an_index_is_created_with_what_revsync_needs() {
-        let indices = Indices::new(true, "24h");
-        assert_eq!(
-            indices.body("people", false),
-            json!({
-                "settings": {"index.gc_deletes": "24h"},
-                "mappings": {
-                    "date_detection": false,
-                    "numeric_detection": false,
-                    "dynamic_templates": [{"decimals": {"match_mapping_type": "double", "mapping": {"type": "double"}}}],
-                },
-                "aliases": {"people": {"is_write_index": true}},
-            })
-        );
-        assert_eq!(indices.body("people", true)["settings"], json!({}), "serverless takes no gc_deletes");
-    }
-
-    #[test]
-    fn what_the_user_gives_wins_in_any_form() {
-        for settings in [
-            json!({"index": {"gc_deletes": "1h", "number_of_shards": 2}}),
-            json!({"index.gc_deletes": "1h", "number_of_shards": 2}),
-            json!({"gc_deletes": "1h", "index": {"number_of_shards": 2}}),
-        ] {
-            let mut indices = Indices::new(true, "24h");
-            indices.bodies.insert("people".to_owned(), json!({"settings": settings, "mappings": {"date_detection": true}}));
-            let body = indices.body("people", false);
-            assert_eq!(body["settings"], json!({"index.gc_deletes": "1h", "index.number_of_shards": 2}));
-            assert_eq!(body["mappings"]["date_detection"], json!(true));
-            assert_eq!(body["mappings"]["numeric_detection"], json!(false));
-        }
-    }
-
-    #[test]
-    fn a_file_that_is_only_a_mapping_is_one() {
-        let mut indices = Indices::new(true, "24h");
-        indices.bodies.insert("people".to_owned(), json!({"properties": {"vin": {"type": "keyword"}}}));
-        let body = indices.body("people", false);
-        assert_eq!(body["mappings"]["properties"]["vin"]["type"], json!("keyword"));
-        assert_eq!(body["mappings"]["date_detection"], json!(false));
-        assert_eq!(indices.body("cars", false)["mappings"]["properties"], Value::Null);
     }
 }

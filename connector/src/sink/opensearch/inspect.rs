@@ -2,7 +2,7 @@
 //!
 //! Writes only to a scratch index of its own, which it deletes.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
 use opensearch::http::Method;
@@ -86,9 +86,8 @@ impl OpenSearch {
     /// # Errors
     /// [`Kind::Sink`] with the first thing that is not allowed, or does not hold.
     pub async fn check_rights(&self, index: &str) -> Result<(), Error> {
-        #[expect(clippy::disallowed_methods, reason = "a scratch index is told apart by the time of its making")]
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let scratch = format!("{index}-revsync-check-{}-{}", std::process::id(), now.as_nanos());
+        // The standard library's hash keys are the one source of chance that needs no crate; two checks at once must not meet.
+        let scratch = format!("{index}-revsync-check-{:016x}", RandomState::new().hash_one(std::process::id()));
         let result = self.try_rights(&scratch).await;
         let removed = self.ask(Method::Delete, &segment(&scratch), &[], "", &[404], &format!("to delete index {scratch}")).await;
         result?;
@@ -134,14 +133,14 @@ pub(super) fn accepted(client: &Client, answer: Answer, what: &str) -> Result<An
         return Ok(answer);
     }
     let Client { place, .. } = client;
-    let user = client.user();
+    let user = client.proof.user();
     Err(match answer.status {
         401 => Error::new(Kind::Sink, format!("{place} refuses the credentials of {user} (status 401)"))
             .help("check user name and password, or the AWS credentials in use"),
         403 if matches!(client.judged(&answer), Failure::Unauthorized { .. }) => {
             let said = refused(client, client.judged(&answer)).what;
             Error::new(Kind::Sink, format!("{place} does not allow {user} {what}: {said}"))
-                .help("give it a role with the rights that the README lists")
+                .help("give it a role with the rights that revsync setup --help lists")
         }
         404 if answer.error_type().is_none() => not_opensearch(client, "it answers status 404"),
         _ => refused(client, client.judged(&answer)),

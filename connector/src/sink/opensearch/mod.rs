@@ -1,15 +1,18 @@
 //! OpenSearch as a sink: one `write` is one `_bulk` request.
 //!
-//! [`request`] makes the body, `client` and `sign` send it, `reply` reads the answer (and `redact` what may be told of it), `indices` sees to
-//! it that the index exists and stays the same one, `inspect` and `search` are what the commands ask for beside writing.
+//! [`request`] makes the body, `client` sends it with a `proof` of who we are (`sign` for AWS), `reply` reads the answer (and `redact` what may be
+//! told of it), `indices` sees to it that the index exists and stays the same one (`creation` with what it is made), `inspect` and `search` are
+//! what the commands ask for beside writing.
 //!
 //! Tries once and reports. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)), and never makes an index anew that was
 //! there and is gone.
 
 mod client;
 pub mod config;
+mod creation;
 mod indices;
 mod inspect;
+mod proof;
 mod redact;
 mod reply;
 pub mod request;
@@ -48,7 +51,8 @@ impl OpenSearch {
     /// Builds the client. Reads the files that the configuration names and finds the source of AWS credentials; does not reach the server.
     ///
     /// # Errors
-    /// [`Kind::Usage`](crate::error::Kind::Usage) where the settings contradict each other or a file cannot be used.
+    /// [`Kind::Usage`](crate::error::Kind::Usage) where a file cannot be used, no AWS region is known, or a client certificate is to go
+    /// together with AWS signatures.
     pub async fn connect(config: &Config) -> Result<Self, Error> {
         Self::build(config, None).await
     }

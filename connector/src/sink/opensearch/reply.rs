@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -145,13 +145,14 @@ pub(super) fn error_type(body: &[u8]) -> Option<String> {
     refusal.error?.kind.map(Cow::into_owned)
 }
 
-/// The wait that a `Retry-After` header asks for: seconds, or a date (RFC 9110, section 10.2.3). A date that has passed is no wait.
-pub(super) fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
-    let header = header.trim();
-    match header.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => httpdate::parse_http_date(header).ok().map(|date| date.duration_since(now).unwrap_or_default()),
+/// The wait that a `Retry-After` header asks for: seconds, or a date (RFC 9110, section 10.2.3). A date that has passed is no wait. A date
+/// is compared with the answer's own `Date`, because the server's clock made both and ours may be off; without that it says nothing.
+pub(super) fn retry_after(header: &str, date: Option<&str>) -> Option<Duration> {
+    if let Ok(seconds) = header.trim().parse() {
+        return Some(Duration::from_secs(seconds));
     }
+    let time = |header: &str| httpdate::parse_http_date(header.trim()).ok();
+    Some(time(header)?.duration_since(time(date?)?).unwrap_or_default())
 }
 
 /// A body without the byte order mark that some proxies put in front.

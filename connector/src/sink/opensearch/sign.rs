@@ -6,12 +6,11 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use aws_config::BehaviorVersion;
 use aws_config::sts::AssumeRoleProvider;
+use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
-use aws_types::region::Region;
 use tokio::sync::Mutex;
 
 use super::config::Aws;
@@ -108,9 +107,6 @@ pub(super) async fn find(aws: &Aws) -> Result<(Region, SharedCredentialsProvider
     if let Some(region) = &aws.region {
         loader = loader.region(Region::new(region.clone()));
     }
-    if let Some(profile) = &aws.profile {
-        loader = loader.profile_name(profile);
-    }
     let sdk = loader.load().await;
     let region = sdk.region().cloned().ok_or_else(no_region)?;
     let provider = match &aws.assume_role_arn {
@@ -126,7 +122,7 @@ pub(super) async fn find(aws: &Aws) -> Result<(Region, SharedCredentialsProvider
 
 /// The error for a missing region.
 pub(super) fn no_region() -> Error {
-    Error::usage("the AWS region to sign for is not known").help("set aws.region of the sink, or AWS_REGION")
+    Error::usage("the AWS region to sign for is not known").help("set --aws-region, region under [sink.aws], or AWS_REGION")
 }
 
 #[cfg(test)]

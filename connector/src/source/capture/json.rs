@@ -4,21 +4,14 @@
 //! A list of records is read element by element, whatever its length. Never looks into a record: what was Base64 is handed on as it was.
 
 use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
+use super::json_record::{BASE64, data, string};
 use super::text::Unframed::{Bad, Short};
 use super::text::{Scan, blank, next_line, quoted, skip_blanks};
 use super::window::{VALUE_LIMIT, Window};
 use super::{Broken, Framed};
 use crate::record::Fault;
-
-/// Base64 as the AWS tools write it; missing padding is tolerated.
-pub(super) const BASE64: GeneralPurpose =
-    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent));
 
 /// How deep a value may be nested. Kinesis records need four levels.
 const DEEPEST: u32 = 128;
@@ -258,49 +251,6 @@ fn value(bytes: &[u8], mut at: usize) -> Scan {
             }
         }
     }
-}
-
-/// A record as the Kinesis API, its clients and Lambda show it.
-#[derive(Deserialize)]
-struct Shape<'a> {
-    #[serde(borrow, alias = "Data")]
-    data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    kinesis: Option<Inside<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Inside<'a> {
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-}
-
-/// Bytes as JavaScript's `Buffer` turns into JSON.
-#[derive(Deserialize)]
-struct Buffer {
-    data: Vec<u8>,
-}
-
-/// The data of a record given as a JSON object, and where its value begins in `json`.
-fn data(json: &[u8]) -> Result<(Vec<u8>, usize), &'static str> {
-    let shape: Shape<'_> = serde_json::from_slice(json).map_err(|_| "expected a Kinesis record as a JSON object")?;
-    let raw = shape.data.or(shape.kinesis.and_then(|inside| inside.data)).ok_or("expected a Kinesis record with Data, found none")?.get();
-    // The value is borrowed from `json`, so the distance of the two is its place.
-    let at = (raw.as_ptr() as usize).saturating_sub(json.as_ptr() as usize);
-    if raw.starts_with('{') {
-        let buffer: Buffer = serde_json::from_str(raw).map_err(|_| "expected Base64 in Data")?;
-        return Ok((buffer.data, at));
-    }
-    Ok((string(raw.as_bytes()).ok_or("expected Base64 in Data")?, at))
-}
-
-/// The bytes behind a JSON string of Base64.
-pub(super) fn string(json: &[u8]) -> Option<Vec<u8>> {
-    let inside = json.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    if memchr::memchr(b'\\', inside).is_none() {
-        return BASE64.decode(inside).ok();
-    }
-    BASE64.decode(serde_json::from_slice::<String>(json).ok()?).ok()
 }
 
 /// Takes a framed object or other value as a record.

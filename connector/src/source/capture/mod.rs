@@ -7,7 +7,9 @@ mod files;
 mod ion_binary;
 mod ion_layout;
 mod ion_text;
+mod ion_text_layout;
 mod json;
+mod json_record;
 mod recognise;
 #[cfg(test)]
 mod tests;
@@ -123,11 +125,6 @@ impl Capture {
     /// Bytes of all files, as they are stored; `None` for a pipe, whose length nobody knows.
     pub fn total(&self) -> Option<u64> {
         self.total
-    }
-
-    /// How many files are read.
-    pub fn files(&self) -> usize {
-        self.files
     }
 
     /// What was passed over in a directory, and why: for a line to the user before the run.

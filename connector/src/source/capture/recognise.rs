@@ -2,13 +2,12 @@
 //!
 //! Goes by content, never by a file's name. Never reads: it is given the beginning.
 
+use base64::Engine;
 use memchr::memchr;
 
 use super::ion_binary::find_version_marker;
-use super::json::{BASE64, string};
+use super::json_record::{BASE64, string};
 use super::text::{blank, quoted};
-
-use base64::Engine;
 
 /// The magic of a KPL aggregate (KPL aggregation format).
 const KPL_MAGIC: [u8; 4] = [0xF3, 0x89, 0x9A, 0xC2];

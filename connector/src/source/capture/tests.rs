@@ -159,7 +159,7 @@ fn a_directory_is_read_file_by_file_in_the_order_of_names() {
     assert_eq!(shards, ["a.ion", "b.ion", "deep/er/c.jsonl"]);
     assert!(records.iter().all(|r| r.origin.stream == directory.path().to_str().unwrap()));
     let capture = Capture::open(directory.path().to_str().unwrap(), Bound::EndsAtStart).unwrap();
-    assert_eq!(capture.files(), 4);
+    assert_eq!(capture.files, 4);
     assert_eq!(capture.notes().len(), 4, "{:?}", capture.notes());
     assert_eq!(capture.total(), Some(14 + 14 + 20));
 }
@@ -380,7 +380,7 @@ fn a_cut_off_event_among_lines_of_events_costs_only_its_rest() {
 
 #[test]
 fn a_list_of_records_is_read_whatever_its_length() {
-    let data = base64::Engine::encode(&json::BASE64, vec![b'x'; 1 << 20]);
+    let data = base64::Engine::encode(&json_record::BASE64, vec![b'x'; 1 << 20]);
     let records: Vec<String> = (0..20).map(|i| format!("{{\"SequenceNumber\":\"{i}\",\"Data\":\"{data}\"}}")).collect();
     let (_directory, path) = file(format!("{{\"Records\":[{}],\"MillisBehindLatest\":0}}\n", records.join(",\n")).as_bytes());
     let mut capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap();
@@ -464,7 +464,7 @@ fn every_flipped_byte_of_a_real_capture_costs_at_most_its_record() {
 proptest::proptest! {
     #[test]
     fn one_flipped_byte_of_json_lines_costs_at_most_its_line(at: proptest::sample::Index, to: u8) {
-        let lines: Vec<String> = (0..6u8).map(|i| format!("{{\"SequenceNumber\":\"{i}\",\"Data\":\"{}\"}}\n", base64::Engine::encode(&json::BASE64, [0xE0, 1, 0, 0xEA, 0x21, i]))).collect();
+        let lines: Vec<String> = (0..6u8).map(|i| format!("{{\"SequenceNumber\":\"{i}\",\"Data\":\"{}\"}}\n", base64::Engine::encode(&json_record::BASE64, [0xE0, 1, 0, 0xEA, 0x21, i]))).collect();
         let mut text = lines.concat().into_bytes();
         let at = at.index(text.len());
         text[at] = to;

@@ -173,11 +173,6 @@ impl Entries {
     fn none() -> Self {
         Self { lines: None, last: HashMap::new(), path: PathBuf::new() }
     }
-
-    /// How many letters there are; what is damaged is not counted.
-    pub fn letters(&self) -> usize {
-        self.last.len()
-    }
 }
 
 impl Iterator for Entries {

@@ -1,0 +1,116 @@
+//! What an index is created with: revsync's own choices, and over them what the user gave.
+//!
+//! Pure: puts JSON together, and asks no server whether it takes it. The same choices stand in infra/opensearch/index-template.json, for
+//! clusters on which revsync may create nothing.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// The body of `PUT NAME-000001`. `gc_deletes` is the setting of that name, where the server has it; `given` is a body with `settings`,
+/// `mappings` or `aliases`, or a mapping by itself, and wins over revsync's choices.
+pub(super) fn body(name: &str, gc_deletes: Option<&str>, given: Option<&Value>) -> Value {
+    let mut settings = BTreeMap::new();
+    if let Some(gc_deletes) = gc_deletes {
+        settings.insert("index.gc_deletes".to_owned(), json!(gc_deletes));
+    }
+    // Dates and numbers inside strings stay strings, so that the type of a field does not hang on the first document that has it, and
+    // dynamic decimals are double, which keeps more digits than the server's own choice of float.
+    let mut mappings = json!({
+        "date_detection": false,
+        "numeric_detection": false,
+        "dynamic_templates": [{"decimals": {"match_mapping_type": "double", "mapping": {"type": "double"}}}],
+    });
+    let mut aliases = json!({ name: { "is_write_index": true } });
+    match given {
+        Some(Value::Object(given)) if ["settings", "mappings", "aliases"].iter().any(|part| given.contains_key(*part)) => {
+            if let Some(given) = given.get("settings") {
+                flatten("", given, &mut settings);
+            }
+            lay_over(&mut mappings, given.get("mappings"));
+            lay_over(&mut aliases, given.get("aliases"));
+        }
+        mapping => lay_over(&mut mappings, mapping),
+    }
+    json!({ "settings": settings, "mappings": mappings, "aliases": aliases })
+}
+
+/// Settings by their full names, whichever of the accepted forms they came in.
+fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                flatten(&name, value, out);
+            }
+        }
+        value => {
+            let name = if prefix.starts_with("index.") { prefix.to_owned() } else { format!("index.{prefix}") };
+            out.insert(name, value.clone());
+        }
+    }
+}
+
+/// Lays an object over another, member by member; everything but objects is replaced.
+fn lay_over(under: &mut Value, over: Option<&Value>) {
+    match (under, over) {
+        (_, None) => {}
+        (Value::Object(under), Some(Value::Object(over))) => {
+            for (key, value) in over {
+                lay_over(under.entry(key).or_insert_with(|| Value::Object(Map::new())), Some(value));
+            }
+        }
+        (under, Some(over)) => *under = over.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_created_with_what_revsync_needs() {
+        assert_eq!(
+            body("people", Some("24h"), None),
+            json!({
+                "settings": {"index.gc_deletes": "24h"},
+                "mappings": {
+                    "date_detection": false,
+                    "numeric_detection": false,
+                    "dynamic_templates": [{"decimals": {"match_mapping_type": "double", "mapping": {"type": "double"}}}],
+                },
+                "aliases": {"people": {"is_write_index": true}},
+            })
+        );
+        assert_eq!(body("people", None, None)["settings"], json!({}));
+    }
+
+    #[test]
+    fn the_published_index_template_makes_the_same_choices() {
+        let template: Value = serde_json::from_str(include_str!("../../../../infra/opensearch/index-template.json")).unwrap();
+        let created = body("people", Some("24h"), None);
+        assert_eq!(template["template"]["mappings"], created["mappings"]);
+        assert_eq!(template["template"]["settings"], created["settings"]);
+    }
+
+    #[test]
+    fn what_the_user_gives_wins_in_any_form() {
+        for settings in [
+            json!({"index": {"gc_deletes": "1h", "number_of_shards": 2}}),
+            json!({"index.gc_deletes": "1h", "number_of_shards": 2}),
+            json!({"gc_deletes": "1h", "index": {"number_of_shards": 2}}),
+        ] {
+            let body = body("people", Some("24h"), Some(&json!({"settings": settings, "mappings": {"date_detection": true}})));
+            assert_eq!(body["settings"], json!({"index.gc_deletes": "1h", "index.number_of_shards": 2}));
+            assert_eq!(body["mappings"]["date_detection"], json!(true));
+            assert_eq!(body["mappings"]["numeric_detection"], json!(false));
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_only_a_mapping_is_one() {
+        let body = body("people", Some("24h"), Some(&json!({"properties": {"vin": {"type": "keyword"}}})));
+        assert_eq!(body["mappings"]["properties"]["vin"]["type"], json!("keyword"));
+        assert_eq!(body["mappings"]["date_detection"], json!(false));
+    }
+}
