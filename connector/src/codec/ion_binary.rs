@@ -10,13 +10,11 @@ use crate::record::Fault;
 /// The version marker that begins Ion 1.0 binary.
 pub const VERSION_MARKER: [u8; 4] = [0xE0, 0x01, 0x00, 0xEA];
 
-/// Symbols that imports may leave without a text. Imports name shared tables, which a stream record cannot carry.
-const MAX_IMPORTED: usize = 65_536;
-
 /// Text of the symbols 1 to 9, which every table begins with.
 const SYSTEM_SYMBOLS: [&str; 9] =
     ["$ion", "$ion_1_0", "$ion_symbol_table", "name", "version", "imports", "symbols", "max_id", "$ion_shared_symbol_table"];
 const ION_SYMBOL_TABLE: u64 = 3;
+const NAME: u64 = 4;
 const IMPORTS: u64 = 6;
 const SYMBOLS: u64 = 7;
 const MAX_ID: u64 = 8;
@@ -48,8 +46,8 @@ pub struct Value<'a> {
     pub ion_type: Type,
     /// Whether it is the null of its type.
     pub null: bool,
-    /// Whether it has annotations.
-    pub annotated: bool,
+    /// Its annotations, by their number; none of them is kept.
+    pub annotations: u32,
     /// Its representation, without descriptor and length; for a bool one byte, 0 or 1.
     pub body: &'a [u8],
 }
@@ -57,6 +55,8 @@ pub struct Value<'a> {
 /// The symbols that a value can name.
 #[derive(Debug, Default)]
 pub struct Symbols<'a> {
+    /// Symbols of imported tables. A record cannot carry those tables, so their symbols have no text; only their number is known.
+    imported: usize,
     local: Vec<Option<&'a str>>,
 }
 
@@ -67,12 +67,12 @@ impl<'a> Symbols<'a> {
         match id {
             0 => None,
             1..=9 => Some(SYSTEM_SYMBOLS[id - 1]),
-            _ => *self.local.get(id - 10)?,
+            _ => *self.local.get((id - 10).checked_sub(self.imported)?)?,
         }
     }
 
     fn contains(&self, id: u64) -> bool {
-        usize::try_from(id).is_ok_and(|id| id < self.local.len() + 10)
+        usize::try_from(id).is_ok_and(|id| id < self.local.len().saturating_add(self.imported).saturating_add(10))
     }
 }
 
@@ -160,12 +160,12 @@ impl<'a> Bytes<'a> {
             _ => return Err(damaged(&format!("a type descriptor {descriptor:#04X} that means nothing"))),
         };
         if low == 15 {
-            return Ok(Some(Value { ion_type, null: true, annotated: false, body: &[] }));
+            return Ok(Some(Value { ion_type, null: true, annotations: 0, body: &[] }));
         }
         if ion_type == Type::Bool {
             const FALSE_TRUE: [[u8; 1]; 2] = [[0], [1]];
             let body = FALSE_TRUE.get(usize::from(low)).ok_or_else(|| damaged("a bool that is neither true nor false"))?;
-            return Ok(Some(Value { ion_type, null: false, annotated: false, body }));
+            return Ok(Some(Value { ion_type, null: false, annotations: 0, body }));
         }
         let length = match low {
             14 => self.var_uint()?,
@@ -180,19 +180,20 @@ impl<'a> Bytes<'a> {
         if ion_type == Type::Null {
             return Ok(None);
         }
-        Ok(Some(Value { ion_type, null: false, annotated: false, body }))
+        Ok(Some(Value { ion_type, null: false, annotations: 0, body }))
     }
 
     fn annotated(&mut self, low: u8) -> Result<Value<'a>, Fault> {
         let (annotations, mut wrapped) = self.annotation_wrapper(low)?;
-        if annotations.is_empty() {
+        if annotations.last().is_none_or(|last| last & 0x80 == 0) {
             return Err(damaged("an annotation wrapper without annotations"));
         }
+        let annotations = annotations.iter().filter(|byte| **byte & 0x80 != 0).count();
         let descriptor = wrapped.byte()?;
         // A wrapper in a wrapper comes to this too: 0xE is no type of a plain value.
         let value = wrapped.plain(descriptor)?.filter(|_| wrapped.0.is_empty());
         let value = value.ok_or_else(|| damaged("an annotation wrapper that does not hold exactly one value"))?;
-        Ok(Value { annotated: true, ..value })
+        Ok(Value { annotations: u32::try_from(annotations).unwrap_or(u32::MAX), ..value })
     }
 
     /// The bytes of the annotations, and of the value that has them.
@@ -259,21 +260,24 @@ impl<'a> Reader<'a> {
     fn read_symbol_table(&mut self, table: Value<'a>) -> Result<(), Fault> {
         let (mut imports, mut symbols) = (None, None);
         for field in fields(table) {
-            match field? {
-                (IMPORTS, value) => imports = Some(value),
-                (SYMBOLS, value) => symbols = Some(value),
-                _ => {}
+            let (name, value) = field?;
+            let earlier = match name {
+                IMPORTS => imports.replace(value),
+                SYMBOLS => symbols.replace(value),
+                _ => None,
+            };
+            if earlier.is_some() {
+                return Err(damaged("a symbol table with a part that comes twice"));
             }
         }
         match imports {
             Some(Value { ion_type: Type::Symbol, null: false, body, .. }) if uint(body) == Some(ION_SYMBOL_TABLE) => {}
-            Some(value @ Value { ion_type: Type::List, .. }) => {
-                self.symbols.local.clear();
-                for import in items(value) {
-                    self.import(import?)?;
+            imports => {
+                self.symbols = Symbols::default();
+                if let Some(list @ Value { ion_type: Type::List, .. }) = imports {
+                    items(list).try_for_each(|import| self.import(import?))?;
                 }
             }
-            _ => self.symbols.local.clear(),
         }
         if let Some(value @ Value { ion_type: Type::List, .. }) = symbols {
             for symbol in items(value) {
@@ -286,17 +290,22 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// One imported table: a struct with a name other than `$ion`, else it counts for nothing. Without `max_id` its length is not known.
     fn import(&mut self, import: Value<'a>) -> Result<(), Fault> {
         if import.ion_type != Type::Struct {
             return Ok(());
         }
+        let (mut named, mut length) = (false, None);
         for field in fields(import) {
-            if let (MAX_ID, Value { ion_type: Type::PositiveInt, null: false, body, .. }) = field? {
-                let length = uint(body).and_then(|n| usize::try_from(n).ok()).and_then(|n| n.checked_add(self.symbols.local.len()));
-                let length = length.filter(|length| *length <= MAX_IMPORTED);
-                let length = length.ok_or_else(|| damaged("imports of more symbols than any table has"))?;
-                self.symbols.local.resize(length, None);
+            match field? {
+                (NAME, Value { ion_type: Type::String, body, .. }) => named = !body.is_empty() && body != b"$ion",
+                (MAX_ID, Value { ion_type: Type::PositiveInt, null: false, body, .. }) => length = uint(body),
+                _ => {}
             }
+        }
+        if named {
+            let length = length.and_then(|length| usize::try_from(length).ok()).and_then(|length| self.symbols.imported.checked_add(length));
+            self.symbols.imported = length.ok_or_else(|| damaged("a symbol table that imports another one of no known length"))?;
         }
         Ok(())
     }

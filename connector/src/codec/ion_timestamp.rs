@@ -29,15 +29,23 @@ pub(super) const MAX_FRACTION_DIGITS: i64 = 36;
 /// # Errors
 /// Fields out of their range.
 pub(super) fn timestamp(body: &[u8]) -> Result<Timestamp<'_>, Fault> {
-    let bad = || damaged("a timestamp with a field out of its range");
+    fields(body).and_then(|stamp| if (1..=9999).contains(&stamp.year) { Ok(stamp) } else { Err(bad()) })
+}
+
+fn bad() -> Fault {
+    damaged("a timestamp with a field out of its range")
+}
+
+fn fields(body: &[u8]) -> Result<Timestamp<'_>, Fault> {
     let mut rest = Bytes(body);
     let (negative, offset) = rest.var_int()?;
     let offset = if negative && offset == 0 { None } else { Some(i16::try_from(offset).ok().filter(|o| o.abs() < 1440).ok_or_else(bad)?) };
     let field = |rest: &mut Bytes<'_>, from: u64, to: u64| -> Result<u16, Fault> {
         rest.var_uint()?.try_into().ok().filter(|n| (from..=to).contains(&u64::from(*n))).ok_or_else(bad)
     };
+    // The first and the last hours of the calendar, as told by some clocks, are in the years 0 and 10000 of UTC.
     let mut stamp =
-        Timestamp { year: field(&mut rest, 1, 9999)?, month: None, day: None, time: None, second: None, fraction: None, offset: None };
+        Timestamp { year: field(&mut rest, 0, 10_000)?, month: None, day: None, time: None, second: None, fraction: None, offset: None };
     if rest.0.is_empty() {
         return Ok(stamp);
     }
@@ -82,10 +90,10 @@ fn shift(stamp: &mut Timestamp<'_>, month: u8, day: u8, hour: u8, minute: u8, of
         1 => (year, month, day) = (year + 1, 1, 1),
         _ if day > 1 => day -= 1,
         _ if month > 1 => (month, day) = (month - 1, days_in(year, month - 1)),
-        _ => (year, month, day) = (year - 1, 12, 31),
+        _ => (year, month, day) = (year.checked_sub(1)?, 12, 31),
     }
     let of_day = minutes.rem_euclid(1440);
-    stamp.year = Some(year).filter(|year| (1..=9999).contains(year))?;
+    stamp.year = year;
     stamp.month = Some(month);
     stamp.day = Some(day);
     stamp.time = Some(((of_day / 60) as u8, (of_day % 60) as u8));

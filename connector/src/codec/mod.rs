@@ -5,9 +5,11 @@
 pub mod ion_binary;
 pub mod ion_json;
 mod ion_number;
+mod ion_text;
 mod ion_timestamp;
 pub mod kpl;
 pub mod qldb;
+mod revision_hash;
 
 use std::collections::HashMap;
 use std::sync::Arc;
