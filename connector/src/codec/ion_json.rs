@@ -23,8 +23,9 @@ use std::collections::HashMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::ion_binary::{self, Symbols, Type, Value};
+use super::ion_binary::{self, Type, Value};
 use super::ion_number::{decimal, write_decimal, write_int};
+use super::ion_symbols::Symbols;
 use super::ion_timestamp::{timestamp, write_timestamp};
 use crate::metrics::Notes;
 use crate::record::Fault;
@@ -339,3 +340,6 @@ fn write_unicode_escape(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\\u00");
     out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
+
+#[cfg(test)]
+mod tests;

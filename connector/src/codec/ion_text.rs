@@ -49,7 +49,8 @@ pub(super) fn to_binary(element: &Element) -> Result<Vec<u8>, Fault> {
         writer.write(element)?;
         writer.close()
     };
-    guarded(|| write().ok()).map_err(|_| Fault::new("undecodable", "expected Ion text with numbers of at most 70 digits, found longer ones"))
+    guarded(|| write().ok())
+        .map_err(|_| Fault::new("undecodable", "expected Ion text with numbers of at most 70 digits, found longer ones"))
 }
 
 /// Runs a part of ion-rs; a panic of it is an unreadable text.
@@ -137,4 +138,103 @@ fn lob(rest: &[u8]) -> Result<usize, Fault> {
         };
     }
     Ok(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<String> {
+        elements(text).map(|element| element.map_or_else(|fault| fault.kind, |element| element.to_string())).collect()
+    }
+
+    fn refused(text: &str) -> String {
+        look_through(text).unwrap_err().kind
+    }
+
+    #[test]
+    fn values_come_one_by_one_until_the_damage() {
+        assert_eq!(kinds("1 two [3]"), ["1", "two", "[3]"]);
+        assert_eq!(kinds("1 two [3"), ["1", "two", "undecodable"]);
+        assert_eq!(kinds("1 ] 2"), ["1", "undecodable"]);
+        assert_eq!(kinds("// nothing"), [] as [&str; 0]);
+        assert_eq!(kinds("/* nothing"), ["undecodable"]);
+        assert_eq!(kinds("$ion_1_1 1"), ["undecodable"]);
+        assert_eq!(kinds("$ion_symbol_table::{symbols:[\"a\"]} $10 $11"), ["a", "undecodable"]);
+    }
+
+    #[test]
+    fn a_text_may_nest_so_deep_and_no_deeper() {
+        for (open, close) in [("[", "]"), ("(", ")"), ("{a:", "}"), ("x::{a:", "}"), ("x::[", "]")] {
+            let nested = |levels: usize| format!("{}1{}", open.repeat(levels), close.repeat(levels));
+            assert_eq!(elements(&nested(MAX_TEXT_DEPTH)).filter(Result::is_ok).count(), 1, "{open}");
+            assert_eq!(kinds(&nested(MAX_TEXT_DEPTH + 1)), ["nested_too_deeply"]);
+            assert_eq!(kinds(&nested(100_000)), ["nested_too_deeply"]);
+            assert_eq!(kinds(&open.repeat(100_000)), ["nested_too_deeply"], "without an end");
+        }
+    }
+
+    #[test]
+    fn brackets_in_texts_and_comments_do_not_nest() {
+        let many = "[{(".repeat(100);
+        for text in [
+            format!("\"{many}\""),
+            format!("\"\\\"{many}\""),
+            format!("'{many}'"),
+            format!("'\\'{many}'"),
+            format!("'''{many}''' '''{many}'''"),
+            format!("''' ' '' \" {many}'''"),
+            format!("{{{{\"{many}\"}}}}"),
+            format!("{{{{ '''{many}''' }}}}"),
+            format!("// {many}\n1"),
+            format!("/* {many} */ 1"),
+            format!("/*/ {many} */ 1"),
+            format!("[1,\n// \"\n2, /* ' */ \"{many}\"]"),
+            format!("['',\"{many}\"]"),
+            format!("{{'a':'''{many}'''}}"),
+        ] {
+            assert_eq!(look_through(&text), Ok(()), "{text}");
+            assert!(elements(&text).all(|element| element.is_ok()), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_hides_brackets_that_nest() {
+        let many = "[".repeat(200);
+        for before in ["\"\" ", "\"\\\\\" ", "'' ", "'\\\\' ", "'''''' ", "''' ' ''' ", "// x\n", "// x\r", "/**/", "/* // */", "{{//}} ", "{{ab/*}} ", "{{\"/*\"}} ", "{{'''//'''}}", "{a:'//'} ", "\"'\" ", "'\"' "] {
+            assert_eq!(refused(&format!("{before}{many}")), "nested_too_deeply", "{before}");
+        }
+    }
+
+    #[test]
+    fn what_ion_rs_unwraps_is_refused_before() {
+        assert_eq!(kinds("[1, $99999999999999999999999]"), ["undecodable"]);
+        assert_eq!(kinds("\"\\U00110000\""), ["undecodable"]);
+        assert_eq!(kinds("'\\UFFFFFFFF'::1"), ["undecodable"]);
+        assert_eq!(kinds("'''\\UFFFFFFFF'''"), ["undecodable"]);
+        assert_eq!(kinds("\"\\U0010FFFF\" \"\\\\U00110000\""), ["\"\u{10FFFF}\"", "\"\\\\U00110000\""]);
+    }
+
+    #[test]
+    fn numbers_of_too_many_digits_are_refused_before_ion_rs_counts_them() {
+        let digits = "7".repeat(MAX_DIGITS);
+        assert_eq!(kinds(&digits), [digits.clone()]);
+        assert_eq!(kinds(&format!("{digits}7")), ["number_too_long"]);
+        // In 16 bits, the length of this one is 5.
+        assert_eq!(kinds(&format!("1.{}", "7".repeat(65_540))), ["number_too_long"]);
+        assert_eq!(kinds(&format!("\"{digits}7\"")), [format!("\"{digits}7\"")], "in a text they are none");
+    }
+
+    #[test]
+    fn a_panic_is_an_unreadable_text() {
+        assert_eq!(guarded(|| -> Option<()> { None }), Err(unreadable()));
+        assert_eq!(guarded(|| Some(1)), Ok(1));
+        assert_eq!(guarded(|| -> Option<()> { std::panic::resume_unwind(Box::new("as ion-rs would")) }), Err(unreadable()));
+    }
+
+    #[test]
+    fn a_number_that_ion_rs_does_not_write_is_a_fault_of_its_own_value() {
+        let found: Vec<_> = elements(&format!("1 0.{} 2", "7".repeat(100))).map(|element| to_binary(&element.unwrap()).is_ok()).collect();
+        assert_eq!(found, [true, false, true]);
+    }
 }

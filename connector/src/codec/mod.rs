@@ -5,6 +5,7 @@
 pub mod ion_binary;
 pub mod ion_json;
 mod ion_number;
+pub mod ion_symbols;
 mod ion_text;
 mod ion_timestamp;
 pub mod kpl;

@@ -6,8 +6,9 @@
 use bytes::Bytes;
 use ion_rs::Element;
 
-use super::ion_binary::{self, Reader, Symbols, Type, VERSION_MARKER, Value};
+use super::ion_binary::{self, Reader, Type, VERSION_MARKER, Value};
 use super::ion_json::{self, write_value};
+use super::ion_symbols::Symbols;
 use super::revision_hash::{self, Elements};
 use super::{Content, Decoder, Table, ion_text};
 use crate::metrics::{Notes, Skip};
