@@ -70,10 +70,7 @@ fn binary(decoder: &mut Decoder, payload: &[u8], notes: &mut Notes, units: &mut 
     for index in 0.. {
         match reader.next() {
             Ok(Some((value, symbols))) => {
-                if let Some(elements) = &mut elements {
-                    elements.passes(value);
-                }
-                let mut element = || elements.as_mut()?.get(index);
+                let mut element = || elements.as_mut()?.get(index, value);
                 units.add(record(decoder, value, symbols, &mut element, notes).unwrap_or_else(Content::Fault));
             }
             Ok(None) => return,
@@ -235,3 +232,6 @@ fn metadata_document<'a>(
     json.push(b'}');
     Ok(Document(Bytes::copy_from_slice(json)))
 }
+
+#[cfg(test)]
+mod tests;

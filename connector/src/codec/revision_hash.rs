@@ -28,24 +28,20 @@ impl<'a> Elements<'a> {
         Self { reader: guarded(|| Reader::new(Binary, record).ok()).ok(), read: 0 }
     }
 
-    /// Has to be told of every value of the record: behind one that nests too deeply nothing is read, as ion-rs builds elements recursively.
-    pub(super) fn passes(&mut self, value: Value<'_>) {
-        if is_shallow(value, MAX_DEPTH + ENVELOPE_DEPTH).is_none() {
-            self.reader = None;
-        }
-    }
-
-    /// The value with this place in the record.
-    pub(super) fn get(&mut self, index: usize) -> Option<Element> {
+    /// The value with this place in the record, which the record's own reader has just read. Those before it are passed over, and one that
+    /// nests too deeply is not read: ion-rs builds elements recursively.
+    pub(super) fn get(&mut self, index: usize, value: Value<'_>) -> Option<Element> {
+        is_shallow(value, MAX_DEPTH + ENVELOPE_DEPTH)?;
+        // Behind a fault there is nothing to be read.
         let mut reader = self.reader.take()?;
-        let mut element = None;
-        while self.read <= index {
-            element = guarded(|| reader.read_next_element().ok()?).ok();
-            element.as_ref()?;
+        while self.read < index {
+            guarded(|| reader.next().ok()?.map(|_| ())).ok()?;
             self.read += 1;
         }
+        let element = guarded(|| reader.read_next_element().ok()?).ok()?;
+        self.read += 1;
         self.reader = Some(reader);
-        element
+        Some(element)
     }
 }
 
