@@ -312,6 +312,8 @@ fn write_escaped(mut bytes: &[u8], out: &mut Vec<u8>) {
             b'\n' => out.extend_from_slice(b"\\n"),
             b'\r' => out.extend_from_slice(b"\\r"),
             b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0C => out.extend_from_slice(b"\\f"),
             _ => write_unicode_escape(*byte, out),
         }
         bytes = rest;

@@ -153,7 +153,7 @@ fn texts_are_escaped_so_that_a_document_is_one_line() {
         (r#""""#, r#""""#),
         (r#""quote \" backslash \\ slash /""#, r#""quote \" backslash \\ slash /""#),
         (r#""\0\x01\x1f\x7f""#, "\"\\u0000\\u0001\\u001f\x7f\""),
-        (r#""a\r\nb\tc\b\f""#, r#""a\r\nb\tc\u0008\u000c""#),
+        (r#""a\r\nb\tc\b\f""#, r#""a\r\nb\tc\b\f""#),
         ("'''long\nstring'''", r#""long\nstring""#),
         ("\"Søren 漢字 😀 \u{2028}\"", "\"Søren 漢字 😀 \u{2028}\""),
         ("red", "\"red\""),
