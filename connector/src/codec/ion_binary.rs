@@ -417,7 +417,9 @@ mod tests {
 
     #[test]
     fn annotations_wrap_exactly_one_value() {
-        for (value, count) in [(&[0xE3, 0x81, 0x84, 0x20][..], 1), (&[0xE5, 0x83, 0x84, 0x00, 0x85, 0x20], 2), (&[0xEE, 0x83, 0x81, 0x84, 0x20], 1)] {
+        for (value, count) in
+            [(&[0xE3, 0x81, 0x84, 0x20][..], 1), (&[0xE5, 0x83, 0x84, 0x00, 0x85, 0x20], 2), (&[0xEE, 0x83, 0x81, 0x84, 0x20], 1)]
+        {
             let record = [&VERSION_MARKER[..], value].concat();
             let mut reader = Reader::new(&record);
             assert_eq!(reader.next().unwrap().unwrap().0.annotations, count, "{value:02X?}");
@@ -444,7 +446,10 @@ mod tests {
             (&[0x21][..], "a value that is longer than what holds it"),
             (&[0x8E], "a value that ends too early"),
             (&[0x8E, 0x01], "a value that ends too early"),
-            (&[0x8E, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF], "a number of more than 64 bits where a length or a symbol is meant"),
+            (
+                &[0x8E, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF],
+                "a number of more than 64 bits where a length or a symbol is meant",
+            ),
             (&[0x8E, 0x01, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF], "a value that is longer than what holds it"),
             (&[0x12], "a bool that is neither true nor false"),
             (&[0x1E], "a bool that is neither true nor false"),

@@ -145,7 +145,10 @@ mod tests {
     fn a_table_is_good_until_the_next() {
         let (ab, c) = (table(&[&symbols(&["a", "b"])]), table(&[&symbols(&["c"])]));
         assert_eq!(read(&[&ab, TEN, ELEVEN, TWELVE, &c, TEN, ELEVEN]).unwrap(), "a b ! c !");
-        assert_eq!(read(&[TEN, &[0x71, 9], &[0x71, 3], &[0x70], &[0x71, 1]]).unwrap(), "! $ion_shared_symbol_table $ion_symbol_table ? $ion");
+        assert_eq!(
+            read(&[TEN, &[0x71, 9], &[0x71, 3], &[0x70], &[0x71, 1]]).unwrap(),
+            "! $ion_shared_symbol_table $ion_symbol_table ? $ion"
+        );
     }
 
     #[test]
@@ -204,8 +207,12 @@ mod tests {
     #[test]
     fn an_import_of_a_huge_table_takes_no_memory() {
         let name = [&[0x84][..], &string("shared")].concat();
-        let import = [&[0x86][..], &sized(11, &[&sized(13, &[&name, &[0x88, 0x28, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]])])].concat();
-        assert_eq!(read(&[&table(&[&import, &symbols(&["a"])]), TEN, &[0x78, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]]).unwrap(), "? !");
+        let import =
+            [&[0x86][..], &sized(11, &[&sized(13, &[&name, &[0x88, 0x28, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]])])].concat();
+        assert_eq!(
+            read(&[&table(&[&import, &symbols(&["a"])]), TEN, &[0x78, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]]).unwrap(),
+            "? !"
+        );
     }
 
     #[test]

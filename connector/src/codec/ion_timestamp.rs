@@ -39,7 +39,6 @@ fn bad() -> Fault {
 fn fields(body: &[u8]) -> Result<Timestamp<'_>, Fault> {
     let mut rest = Bytes(body);
     let (negative, offset) = rest.var_int()?;
-    let offset = if negative && offset == 0 { None } else { Some(i16::try_from(offset).ok().filter(|o| o.abs() < 1440).ok_or_else(bad)?) };
     let field = |rest: &mut Bytes<'_>, from: u64, to: u64| -> Result<u16, Fault> {
         rest.var_uint()?.try_into().ok().filter(|n| (from..=to).contains(&u64::from(*n))).ok_or_else(bad)
     };
@@ -61,6 +60,8 @@ fn fields(body: &[u8]) -> Result<Timestamp<'_>, Fault> {
     }
     let (hour, minute) = (field(&mut rest, 0, 23)? as u8, field(&mut rest, 0, 59)? as u8);
     stamp.time = Some((hour, minute));
+    // A date has no offset, whatever is written there.
+    let offset = if negative && offset == 0 { None } else { Some(i16::try_from(offset).ok().filter(|o| o.abs() < 1440).ok_or_else(bad)?) };
     stamp.offset = offset;
     if !rest.0.is_empty() {
         stamp.second = Some(field(&mut rest, 0, 59)? as u8);

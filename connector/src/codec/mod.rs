@@ -205,7 +205,14 @@ mod tests {
         let damaged = [0x08, 0x09, 0x1A, 0x01, b'x'];
         let parts = [Ok(one.as_bytes()), Ok(&b""[..]), Err(&damaged[..]), Ok(two.as_bytes())];
         let units = decode(&mut Decoder::default(), &record(aggregate(&parts)));
-        let expected = [(Some(0), 0, Some(1)), (Some(1), 0, None), (Some(2), 0, None), (Some(3), 0, Some(2)), (Some(3), 1, Some(3)), (Some(3), 2, None)];
+        let expected = [
+            (Some(0), 0, Some(1)),
+            (Some(1), 0, None),
+            (Some(2), 0, None),
+            (Some(3), 0, Some(2)),
+            (Some(3), 1, Some(3)),
+            (Some(3), 2, None),
+        ];
         assert_eq!(versions(&units), expected);
         assert_eq!(units[0].payload, one);
         assert_eq!(units[1].content, Content::Skip(Skip::NoChange));
@@ -217,7 +224,8 @@ mod tests {
     #[test]
     fn a_payload_decoded_again_gives_the_unit_again() {
         let (text, inner) = (format!("{} 5 {}", revision("a", 1), revision("b", 2)), aggregate(&[Ok(b"x"), Ok(b"y")]));
-        let parts = [Ok(text.as_bytes()), Ok(b"\xE0\x01\x00\xEA\xF3"), Ok(&inner[..]), Err(&[0x08, 0x09][..]), Ok(b"{recordType:\"CONTROL\"}")];
+        let parts =
+            [Ok(text.as_bytes()), Ok(b"\xE0\x01\x00\xEA\xF3"), Ok(&inner[..]), Err(&[0x08, 0x09][..]), Ok(b"{recordType:\"CONTROL\"}")];
         for data in [aggregate(&parts), Bytes::from(text.clone()), Bytes::from_static(b"\xF3\x89\x9A\xC2no aggregate")] {
             let units = decode(&mut Decoder::default(), &record(data));
             for unit in units.iter().filter(|unit| !matches!(&unit.content, Content::Fault(fault) if fault.kind == "damaged_aggregate")) {

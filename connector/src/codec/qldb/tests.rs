@@ -62,14 +62,18 @@ fn only_revision_details_carry_a_revision() {
     assert_eq!(one("{recordType:\"BLOCK_SUMMARY\",payload:{blockAddress:{strandId:\"s\",sequenceNo:1}}}"), "block_summary");
     assert_eq!(one("{recordType:\"SOMETHING_NEW\",payload:{}}"), "unknown_record");
     assert_eq!(one("{recordType:\"revision_details\",payload:{}}"), "unknown_record");
-    for without_type in ["{}", "{payload:{}}", "{recordType:null.string}", "{recordType:7}", "{recordType:\"\"}", "{recordType:[\"CONTROL\"]}"] {
+    for without_type in
+        ["{}", "{payload:{}}", "{recordType:null.string}", "{recordType:7}", "{recordType:\"\"}", "{recordType:[\"CONTROL\"]}"]
+    {
         assert_eq!(one(without_type), "unknown_record", "{without_type}");
     }
 }
 
 #[test]
 fn what_is_no_struct_is_no_record() {
-    for value in ["1", "\"text\"", "symbol", "[{recordType:\"CONTROL\"}]", "({recordType:\"CONTROL\"})", "null", "null.struct", "true", "2020-01-01"] {
+    for value in
+        ["1", "\"text\"", "symbol", "[{recordType:\"CONTROL\"}]", "({recordType:\"CONTROL\"})", "null", "null.struct", "true", "2020-01-01"]
+    {
         assert_eq!(one(value), "unknown_record", "{value}");
     }
     assert_eq!(one(&details("null")), "unknown_record");
@@ -207,7 +211,8 @@ fn damage_inside_one_value_costs_that_value() {
 
 #[test]
 fn a_record_without_a_value_changes_nothing() {
-    for record in [&b""[..], b" \n", b"// nothing", &VERSION_MARKER, &[0xE0, 1, 0, 0xEA, 0x02, 9, 9], &[0xE0, 1, 0, 0xEA, 0xE0, 1, 0, 0xEA]] {
+    for record in [&b""[..], b" \n", b"// nothing", &VERSION_MARKER, &[0xE0, 1, 0, 0xEA, 0x02, 9, 9], &[0xE0, 1, 0, 0xEA, 0xE0, 1, 0, 0xEA]]
+    {
         assert_eq!(lines(record.to_vec()), ["no_change"]);
     }
 }
