@@ -3,6 +3,8 @@
 
 #[path = "../support/command.rs"]
 mod command;
+mod codec_damage;
+mod codec_oracle;
 mod config;
 mod delivery;
 #[path = "../support/dice.rs"]
