@@ -40,7 +40,7 @@ fn corpus() -> Vec<Vec<u8>> {
         let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         for file in files.iter().filter(|file| !file.to_str().unwrap().ends_with(".expected.jsonl")) {
-            let mut capture = Capture::open(file.to_str().unwrap()).unwrap();
+            let mut capture = Capture::open(file.to_str().unwrap(), revsync::record::Bound::EndsAtStart).unwrap();
             while let Some(page) = capture.read(1 << 20).unwrap() {
                 records.extend(page.records.iter().map(|record| record.data.to_vec()));
             }
