@@ -3,6 +3,8 @@
 
 mod config;
 mod delivery;
+mod delivery_replay;
+mod delivery_sync;
 #[path = "../support/dice.rs"]
 mod dice;
 mod fixtures;
