@@ -3,6 +3,7 @@
 
 mod config;
 mod delivery;
+mod delivery_log;
 mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]
