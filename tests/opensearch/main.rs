@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "tests")]
 
 mod access;
+mod delivery;
 mod live;
 mod operations;
+#[path = "../support/qldb_stream.rs"]
+mod qldb_stream;
 mod replies;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
