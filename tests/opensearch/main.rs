@@ -8,8 +8,11 @@ mod commands;
 #[path = "../support/conformance.rs"]
 mod conformance;
 mod conforming;
+mod delivery;
 mod live;
 mod operations;
+#[path = "../support/qldb_stream.rs"]
+mod qldb_stream;
 mod replies;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;

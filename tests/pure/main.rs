@@ -7,6 +7,9 @@ mod codec_oracle;
 mod command;
 mod config;
 mod delivery;
+mod delivery_log;
+mod delivery_replay;
+mod delivery_sync;
 #[path = "../support/dice.rs"]
 mod dice;
 mod fixtures;

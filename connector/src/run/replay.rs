@@ -23,7 +23,8 @@ pub async fn replay(
     deliver.remember_letters();
     let mut sent = Vec::new();
     let result = match send(letters, deliver, &mut sent).await {
-        Ok(()) => deliver.finish().await,
+        // Letters that cannot be read keep none from being delivered that could be.
+        Ok(read) => deliver.finish().await.and(read),
         Err(error) => Err(error),
     };
     if result.is_err() {
@@ -35,15 +36,19 @@ pub async fn replay(
     result.map(|()| removed)
 }
 
+/// Sends all letters that can be read; the inner result is why there were no more.
 async fn send(
     letters: impl IntoIterator<Item = Result<DeadLetter, Error>>,
     deliver: &mut Deliver,
     sent: &mut Vec<(String, Ticket)>,
-) -> Result<(), Error> {
+) -> Result<Result<(), Error>, Error> {
     for letter in letters {
-        let letter = letter?;
+        let letter = match letter {
+            Ok(letter) => letter,
+            Err(error) => return Ok(Err(error)),
+        };
         let ticket = deliver.push_letter(&letter).await?;
         sent.push((letter.id, ticket));
     }
-    Ok(())
+    Ok(Ok(()))
 }
