@@ -259,3 +259,72 @@ fn wrong_input_gives_one_clear_message_and_exit_code_2() {
         assert!(!Path::new(&folder.path().join("revsync.db")).exists(), "{arguments:?} left an index behind");
     }
 }
+
+#[test]
+fn search_shows_the_numbers_of_a_document_to_the_last_digit() {
+    let folder = Folder::new();
+    folder.write("s.ion", revision("T", "a", 0, Some("{City:\"Seattle\",B:442.30,A:12345678901234567890.123456789,C:18446744073709551616}")));
+    folder.revsync(&["sync", "s.ion"]);
+    let found = folder.revsync(&["--json", "search", "Seattle"]);
+    let source = r#"{"City":"Seattle","B":442.30,"A":12345678901234567890.123456789,"C":18446744073709551616}"#;
+    assert!(found.out.contains(source), "{found:?}");
+}
+
+#[test]
+fn one_control_character_does_not_make_a_text_capture_unreadable() {
+    let folder = Folder::new();
+    let good = |id: &str| revision("T", id, 0, Some("{A:1}"));
+    folder.write("s.ion", [good("a"), good("b").replace("A:1", "A:\"\u{1}\""), good("c")].concat());
+    let done = folder.revsync(&["--json", "sync", "s.ion"]).balanced();
+    assert_eq!((done.exit, done.count("received"), done.count("indexed"), done.count("dead_letters")), (1, 3, 2, 1), "{done:?}");
+}
+
+#[test]
+fn explain_says_a_line_for_every_unit_before_the_one_that_stops_the_run() {
+    let folder = Folder::new();
+    folder.write("s.ion", ["A", "A", "a"].map(|table| revision(table, "x", 0, Some("{}"))).concat());
+    let done = folder.revsync(&["explain", "s.ion"]);
+    assert_eq!((done.exit, done.out.lines().count()), (2, 2), "{done:?}");
+}
+
+#[test]
+fn bulk_lines_are_not_written_over_the_capture_that_they_come_from() {
+    let folder = Folder::new();
+    let capture = revision("T", "a", 0, Some("{}"));
+    folder.write("s.ion", &capture);
+    for arguments in [&["sync", "s.ion", "--to", "bulk:./s.ion"][..], &["sync", "s.ion", "--to", "bulk:x", "--dead-letters", "file:s.ion"]] {
+        let done = folder.revsync(arguments);
+        assert_eq!((done.exit, folder.read("s.ion")), (2, capture.clone().into_bytes()), "{done:?}");
+        assert!(done.err.contains("are one file"), "{}", done.err);
+    }
+}
+
+#[test]
+fn a_replay_without_an_id_sends_every_letter() {
+    let folder = Folder::new();
+    let long = "x".repeat(600);
+    folder.write("s.ion", [revision("T", &long, 0, Some("{}")), revision("U", &long, 0, Some("{}"))].concat());
+    assert_eq!(folder.revsync(&["--json", "sync", "s.ion"]).balanced().count("dead_letters"), 2);
+    folder.write("rules.toml", "[[table]]\nname = \"*\"\nlong_ids = \"hash\"\n");
+    let done = folder.revsync(&["--json", "--config", "rules.toml", "dead-letters", "replay"]).balanced();
+    assert_eq!((done.exit, done.count("indexed")), (0, 2), "{done:?}");
+    assert_eq!(folder.revsync(&["dead-letters", "list"]).out, "no dead letters\n");
+}
+
+#[test]
+fn a_sync_that_is_interrupted_before_it_could_begin_exits_2_with_its_counts() {
+    let folder = Folder::new();
+    folder.write("s.ion", revision("T", "a", 0, Some("{}")));
+    // A server that takes the connection and never answers: when it has come, the signal is listened for.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("http://{}", silent.local_addr().unwrap());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_revsync"));
+    command.args(["--json", "sync", "s.ion", "--to", &to]).current_dir(folder.path()).env_clear();
+    let running = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let _connection = silent.accept().unwrap();
+    let signalled = std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    let output = running.wait_with_output().unwrap();
+    let counts: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &counts["received"]), (Some(2), &0.into()), "{output:?}");
+}

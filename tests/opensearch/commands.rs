@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::command::{Done, Folder, fixture, revision};
 use crate::live::{get, name, put_to, stored};
+use crate::scripted_opensearch::Scripted;
 use crate::services::{self, Server};
 
 /// Rules that put every table into indices of this test alone.
@@ -129,5 +130,22 @@ async fn the_index_template_makes_what_revsync_makes() {
             (index["mappings"].clone(), index["settings"]["index"]["gc_deletes"].clone(), index["aliases"][name].clone())
         };
         assert_eq!(made(&theirs).await, made(&ours).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_busy_when_a_sync_starts_is_waited_for() {
+    for status in [429, 503] {
+        let server = Scripted::start().await;
+        server.add_index("t-000001", Some("t"));
+        server.fix("GET", "/", status, "busy", &[]);
+        let url = server.url();
+        let done = tokio::task::spawn_blocking(move || {
+            let folder = Folder::new();
+            folder.write("s.ion", revision("T", "a", 0, Some("{}")));
+            folder.revsync(&["--json", "sync", "s.ion", "--to", &url]).balanced()
+        });
+        let done = done.await.unwrap();
+        assert_eq!((done.exit, done.count("indexed")), (0, 1), "{status}: {done:?}");
     }
 }

@@ -76,7 +76,7 @@ fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
     said.push_str(&here(&["sync", "x.ion"], &[("REVSYNC_NO_GZIP", "perhaps")]));
     said.push_str(&here(&["search", "Seattle", "--to", "bulk:-"], &[]));
     said.push_str(&here(&["search", "Seattle", "--limit", "0"], &[]));
-    said.push_str(&here(&["dead-letters", "replay"], &[]));
+    said.push_str(&here(&["dead-letters", "show"], &[]));
     said.push_str(&here(&["setup", "--to", "http://127.0.0.1:9"], &[]));
     assert!(!said.contains("=> 0"));
     assert_golden("messages/mistakes.txt", &said);

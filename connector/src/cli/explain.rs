@@ -41,8 +41,9 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         (capture, read) = spawn_blocking(move || page(capture)).await.map_err(|error| Error::new(Kind::Source, error.to_string()))?;
         let Some(page) = read? else { return Ok(exit) };
         let mut lines = String::new();
+        let mut stopped = Ok(());
         for record in &page.records {
-            explain(&mut decoder, &mut mapping, record, |explained| {
+            stopped = explain(&mut decoder, &mut mapping, record, |explained| {
                 if explained.action == "dead_letter" {
                     exit = Exit::Attention;
                 }
@@ -50,9 +51,13 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
                     if terminal.json { serde_json::to_string(&explained).unwrap_or_default() } else { clean(&explained.to_string()) };
                 lines.push_str(&line);
                 lines.push('\n');
-            })?;
+            });
+            if stopped.is_err() {
+                break;
+            }
         }
         terminal.print(&lines)?;
+        stopped?;
     }
 }
 

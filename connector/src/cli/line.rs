@@ -2,6 +2,7 @@
 //!
 //! The one place where configuration becomes parts. Opens what a part needs at its start, so that what cannot work is found before anything is read.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,6 +21,7 @@ use crate::sink::Sink;
 use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
 use crate::source::capture::Capture;
+use crate::store::dead_letters::Place;
 
 /// Opens the captured stream.
 pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
@@ -45,12 +47,51 @@ pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
     })
 }
 
-/// Reaches the sink before anything is read, so that a wrong address or password is said at once and nothing is half done.
+/// Reaches the sink before anything is read, so that a wrong address or password is said at once and nothing is half done. A server that is
+/// there and says that it cannot just now is waited for by the delivery, as at any other time.
 pub(super) async fn probe(settings: &Settings) -> Result<(), Error> {
     if let SinkUrl::OpenSearch { .. } = settings.sink.url {
-        OpenSearch::connect(settings.opensearch()?).await?.probe().await?;
+        match OpenSearch::connect(settings.opensearch()?).await?.probe().await {
+            Err(busy) if busy.kind == Kind::Pending => tracing::warn!("{busy}; going on, it may pass"),
+            probed => drop(probed?),
+        }
     }
     Ok(())
+}
+
+/// Refuses a file that would be read as the source and written over, or written by two.
+pub(super) fn refuse_one_file_for_two(settings: &Settings) -> Result<(), Error> {
+    let Place::File(letters) = &settings.dead_letters;
+    let sink = match &settings.sink.url {
+        SinkUrl::BulkFile(path) | SinkUrl::Local(path) => Some(path),
+        SinkUrl::OpenSearch { .. } | SinkUrl::BulkStdout => None,
+    };
+    let source = match settings.source.required()? {
+        SourceUrl::Path(path) => Some(path),
+        SourceUrl::Stdin => None,
+    };
+    let named = [("the source", source), ("the sink", sink), ("the dead letters", Some(letters))];
+    for (at, (what, path)) in named.iter().enumerate() {
+        for (other, there) in &named[..at] {
+            if let (Some(path), Some(there)) = (path, there)
+                && one_file(path, there)
+            {
+                let what = format!("{other} and {what} are one file, {}: one would write over the other", path.display());
+                return Err(Error::usage(what).help("name another file"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths name one file, that there is or that there would be.
+fn one_file(a: &Path, b: &Path) -> bool {
+    // Devices and pipes can be named twice.
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(real_a), Ok(real_b)) => real_a == real_b && real_a.is_file(),
+        (Err(_), Err(_)) => a == b,
+        _ => false,
+    }
 }
 
 /// The mapping by the rules of the configuration.

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::Context;
 use super::options::SinkOptions;
@@ -44,11 +45,17 @@ pub struct Arguments {
     sink: SinkOptions,
 }
 
+/// The JSON form. A struct and no `json!`, which would read each document and lose the digits of its numbers.
+#[derive(Debug, Serialize)]
+struct Found<'a> {
+    hits: &'a [Hit],
+}
+
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.sink])?;
     let hits = find(arguments, &settings).await?;
     if context.terminal.json {
-        context.terminal.print_json(&serde_json::json!({ "hits": hits }))?;
+        context.terminal.print_json(&Found { hits: &hits })?;
     } else if hits.is_empty() {
         context.terminal.say(&format!("nothing found in {}\n", settings.sink.url));
     } else {

@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
+use tokio::task::spawn_blocking;
 
 use super::options::{CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
 use super::{Context, Progress, Run, exit_of, line};
-use crate::error::{Error, Exit};
-use crate::run::deliver::Deliver;
+use crate::config::Settings;
+use crate::error::{Error, Exit, Kind};
+use crate::metrics::Counts;
+use crate::run::deliver::{Deliver, interrupted};
 use crate::run::sync::sync;
+use crate::source::capture::Capture;
 use crate::store::dead_letters::DeadLetters;
 
 /// Bring an index up to date with a source, and stop
@@ -47,20 +51,25 @@ pub struct Arguments {
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery])?;
     let started = Instant::now();
-    let mapping = line::mapping(&settings)?;
-    let capture = line::capture(&settings)?;
-    let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters)?);
-    line::probe(&settings).await?;
-    let sink = line::sink(&settings).await?;
-    capture.notes().iter().for_each(|note| context.terminal.say(&format!("passed over: {note}\n")));
-
+    // Before all that may wait: a pipe that says nothing yet, a server that does not answer.
     let stop = line::stop_signal()?;
-    let progress = Progress::start(&context.terminal.bars, capture.total());
-    let mut deliver = Deliver::new(line::decoder(&settings), mapping, sink, dead_letters, line::delivery(&settings));
-    let result = sync(capture, &mut deliver, stop, |read, counts| progress.update(read, counts)).await;
-    progress.finish();
-
-    let counts = deliver.counts();
+    let mut stopped = stop.clone();
+    let prepared = tokio::select! {
+        biased;
+        _ = stopped.wait_for(|stop| *stop) => Err(interrupted()),
+        prepared = prepare(&settings) => prepared,
+    };
+    let (counts, result) = match prepared {
+        Ok((capture, mut deliver)) => {
+            capture.notes().iter().for_each(|note| context.terminal.say(&format!("passed over: {note}\n")));
+            let progress = Progress::start(&context.terminal.bars, capture.total());
+            let result = sync(capture, &mut deliver, stop, |read, counts| progress.update(read, counts)).await;
+            progress.finish();
+            (deliver.counts(), result)
+        }
+        Err(error) if error.kind == Kind::Interrupted => (Counts::default(), Err(error)),
+        Err(error) => return Err(error),
+    };
     let run = Run {
         counts: &counts,
         seconds: started.elapsed().as_secs_f64(),
@@ -71,4 +80,18 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     };
     context.report(&run)?;
     result.map(|()| exit_of(&counts))
+}
+
+/// Opens both ends, and whatever cannot work is found here.
+async fn prepare(settings: &Settings) -> Result<(Capture, Deliver), Error> {
+    let mapping = line::mapping(settings)?;
+    line::refuse_one_file_for_two(settings)?;
+    let of_source = settings.clone();
+    // What a pipe holds is recognised by its first bytes, and they may take their time.
+    let capture = spawn_blocking(move || line::capture(&of_source)).await;
+    let capture = capture.map_err(|error| Error::new(Kind::Source, format!("the source could not be opened: {error}")))??;
+    let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters)?);
+    line::probe(settings).await?;
+    let sink = line::sink(settings).await?;
+    Ok((capture, Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings))))
 }

@@ -41,7 +41,11 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         for (line, reason) in &found.damaged {
             terminal.say(&format!("{} {}, line {line}: {reason}\n", terminal.paint_err.warn("warning:"), settings.dead_letters));
         }
-        terminal.print(&human(&found.letters, terminal.width, terminal.paint))?;
+        if found.letters.is_empty() && !found.damaged.is_empty() {
+            terminal.print("no dead letters that can be read\n")?;
+        } else {
+            terminal.print(&human(&found.letters, terminal.width, terminal.paint))?;
+        }
     }
     Ok(if found.damaged.is_empty() { Exit::Done } else { Exit::Attention })
 }

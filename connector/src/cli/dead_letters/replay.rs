@@ -23,17 +23,17 @@ use crate::store::dead_letters::{DeadLetters, Entry};
 #[command(after_help = "\
 Examples:
   revsync dead-letters replay 3f9a01c2 --to https://search.example.com
-  revsync --config revsync.toml dead-letters replay --all
+  revsync --config revsync.toml dead-letters replay
 
 Exit codes:
   0  everything that was sent is settled
   1  something failed again and is still a dead letter
   2  not everything could be sent")]
 pub(super) struct Arguments {
-    /// Ids, or beginnings of ids, as dead-letters list shows them
-    #[arg(value_name = "ID", required_unless_present = "all")]
+    /// Ids, or beginnings of ids, as dead-letters list shows them [default: every letter]
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Send every letter
+    /// Send every letter, as without an id
     #[arg(long, conflicts_with = "ids")]
     all: bool,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let store = Arc::new(DeadLetters::open(&settings.dead_letters)?);
     let known = super::list::read(&store)?.letters;
     let ids: BTreeSet<&str> = known.iter().map(|letter| letter.id.as_str()).collect();
-    let wanted = if arguments.all { ids.iter().copied().collect() } else { super::expand(&arguments.ids, &ids)? };
+    let wanted = if arguments.ids.is_empty() { ids.iter().copied().collect() } else { super::expand(&arguments.ids, &ids)? };
     line::probe(&settings).await?;
     let sink = line::sink(&settings).await?;
     let letters = store.list()?.filter_map(|entry| match entry {

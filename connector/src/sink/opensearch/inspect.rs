@@ -41,14 +41,17 @@ impl OpenSearch {
     /// Reaches the server and asks what it is.
     ///
     /// # Errors
-    /// [`Kind::Sink`] with advice: not reachable, not trusted, not allowed, or no OpenSearch.
+    /// [`Kind::Sink`] with advice: not reachable, not trusted, not allowed, or no OpenSearch. [`Kind::Pending`] where the server says that it
+    /// cannot answer just now.
     pub async fn probe(&self) -> Result<Probe, Error> {
         let client = &self.client;
         // Serverless answers 404 to `/`.
         let path = if client.serverless { "_cat/indices" } else { "/" };
         let query: &[(&str, &str)] = if client.serverless { &[("format", "json")] } else { &[] };
         let answer = client.send(Method::Get, path, query, Content::Empty).await.map_err(|trouble| unreachable(&trouble))?;
-        let answer = accepted(client, answer, "to be asked what it is")?;
+        let busy = matches!(answer.status, 429 | 500..);
+        let answer = accepted(client, answer, "to be asked what it is")
+            .map_err(|error| if busy { Error { kind: Kind::Pending, ..error } } else { error })?;
         if client.serverless {
             return Ok(Probe { distribution: "serverless".to_owned(), version: None, cluster: None });
         }

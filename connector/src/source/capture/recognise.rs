@@ -58,11 +58,10 @@ pub(super) fn recognise(prefix: &[u8], complete: bool) -> Result<Format, String>
         return Ok(Format::IonBinary);
     }
     let text = prefix.strip_prefix(BYTE_ORDER_MARK).unwrap_or(prefix);
-    if text.iter().take(TOLD_BY).any(|&b| b < b' ' && !blank(b)) {
-        // A damaged beginning does not hide the records behind it.
-        return find_version_marker(prefix)
-            .map(|_| Format::IonBinary)
-            .ok_or_else(|| format!("found binary data that begins {}", shown(prefix)));
+    let binary = text.iter().take(TOLD_BY).any(|&b| b < b' ' && !blank(b));
+    // A damaged beginning does not hide the records behind it.
+    if binary && find_version_marker(prefix).is_some() {
+        return Ok(Format::IonBinary);
     }
     let mut rest = skip_comments(text);
     if rest.is_empty() && complete {
@@ -74,13 +73,14 @@ pub(super) fn recognise(prefix: &[u8], complete: bool) -> Result<Format, String>
         if rest.is_empty() {
             break;
         }
-        if let Some(format) = look(rest, first) {
+        // A damaged byte does not make a text binary, but then only records make it a capture.
+        if let Some(format) = look(rest, first, first && !binary) {
             return Ok(format);
         }
         first = false;
         rest = memchr(b'\n', rest).map_or(&[][..], |end| &rest[end..]);
     }
-    Err("found text that is neither".to_owned())
+    Err(if binary { format!("found binary data that begins {}", shown(prefix)) } else { "found other text".to_owned() })
 }
 
 /// U+FEFF in UTF-8, which some editors write before a text.
@@ -99,18 +99,18 @@ fn skip_comments(mut text: &[u8]) -> &[u8] {
     }
 }
 
-/// What a text tells that begins here; `first`: it is the beginning of the file, so that less is enough.
-fn look(text: &[u8], first: bool) -> Option<Format> {
+/// What a text tells that begins here. `first`: it is the beginning of the file; `trusted`: of one that is text, so that less is enough.
+fn look(text: &[u8], first: bool, trusted: bool) -> Option<Format> {
     let line = text[..memchr(b'\n', text).unwrap_or(text.len())].trim_ascii_end();
     match text[0] {
         b'$' | b'\'' if text.starts_with(b"$ion_") || text.starts_with(b"'$ion_") => Some(Format::IonText),
-        b'{' => object(text, line, first),
+        b'{' => object(text, line, trusted),
         b'[' if first => {
             let inside = text[1..].trim_ascii_start();
             (inside.first() == Some(&b'{') && object(inside, inside, false) == Some(Format::Json)).then_some(Format::Json)
         }
         b'"' => is_record(&string(line.strip_suffix(b",").unwrap_or(line))?).then_some(Format::Json),
-        b'a'..=b'z' | b'A'..=b'Z' | b'_' if first && annotates_struct(text) => Some(Format::IonText),
+        b'a'..=b'z' | b'A'..=b'Z' | b'_' if trusted && annotates_struct(text) => Some(Format::IonText),
         // Enough of a long line to see how the record begins.
         _ => is_record(&BASE64.decode(line.get(..line.len().min(4096) / 4 * 4)?).or_else(|_| BASE64.decode(line)).ok()?)
             .then_some(Format::Json),
@@ -129,7 +129,7 @@ fn annotates_struct(text: &[u8]) -> bool {
 }
 
 /// A struct or JSON object, by the names of its outermost fields.
-fn object(text: &[u8], line: &[u8], first: bool) -> Option<Format> {
+fn object(text: &[u8], line: &[u8], trusted: bool) -> Option<Format> {
     let names = names(text);
     let has = |wanted: &[&[u8]]| names.iter().any(|name| wanted.contains(name));
     if has(&QLDB_FIELDS) {
@@ -142,7 +142,7 @@ fn object(text: &[u8], line: &[u8], first: bool) -> Option<Format> {
         return has(&KINESIS_FIELDS).then_some(Format::Json);
     }
     // An Ion struct with other fields may be damaged or of a kind not known yet; only the beginning of a file makes it a capture.
-    (first && !names.is_empty()).then_some(Format::IonText)
+    (trusted && !names.is_empty()).then_some(Format::IonText)
 }
 
 /// The names of the outermost fields up to one that tells, as far as the bytes go and are well formed. Quotes are left out.
@@ -239,6 +239,10 @@ mod tests {
             ("4AEA6g==", Format::Json),
             ("84mawgoCazE=\n", Format::Json),
             ("{\"Data\":\"4AEA\n{\"Data\":\"4AEA6g==\"}\n", Format::Json),
+            ("{\"Data\":\"4A\u{1}A6g==\"}\n{\"Data\":\"4AEA6g==\"}\n", Format::Json),
+            ("[{\"Data\":\"4AEA6g==\"},{\"Data\":\"4A\u{1}A6g==\"}]", Format::Json),
+            ("4AEA6g==\n4A\u{2}A6g==\n", Format::Json),
+            ("{recordType:\"CONTROL\",payload:\"\u{3}\"}\n", Format::IonText),
             ("#!broken\n\n{\"Data\":\"4AEA6g==\"}\n", Format::Json),
             ("{\"recordTy\n{\"recordType\":\"CONTROL\"}\n", Format::ObjectLines),
         ] {
@@ -257,6 +261,7 @@ mod tests {
             "[1,2]",
             "\"hello\"",
             "'quoted'",
+            "{a:1,b:\u{0}}",
         ] {
             assert_eq!(of(text), None, "{text:?}");
         }
