@@ -66,7 +66,7 @@ pub struct SinkSection {
     pub auth: Option<Auth>,
     /// The user name for `basic`. Default: the user name in the URL, if any.
     pub username: Option<String>,
-    /// The password for `basic`; keep it out of the file with `${NAME}`. REVSYNC_PASSWORD comes before it. Default: that in the URL, if any.
+    /// The password for `basic`; best given as `${NAME}`. REVSYNC_PASSWORD comes before it. Default: that in the URL, if any.
     pub password: Option<Secret>,
     /// A file that holds the password and nothing else; read where neither REVSYNC_PASSWORD nor `password` is set. Default: none.
     pub password_file: Option<PathBuf>,
