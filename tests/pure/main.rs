@@ -1,9 +1,22 @@
 //! What crosses modules and needs nothing but itself.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
+mod codec_damage;
+mod codec_oracle;
 #[path = "../support/command.rs"]
 mod command;
 mod config;
+mod delivery;
+#[path = "../support/dice.rs"]
+mod dice;
 mod fixtures;
 mod golden;
+#[path = "../support/line.rs"]
+mod line;
+mod memory;
 mod messages;
+mod model;
+#[path = "../support/qldb_stream.rs"]
+mod qldb_stream;
+#[path = "../support/scripted_sink.rs"]
+mod scripted_sink;

@@ -5,21 +5,11 @@
 //!
 //! Never copies a value, never recurses, never reads past the bytes it was given; anything that the specification does not allow is a fault.
 
+use super::ion_symbols::{ION_SYMBOL_TABLE, Symbols};
 use crate::record::Fault;
 
 /// The version marker that begins Ion 1.0 binary.
 pub const VERSION_MARKER: [u8; 4] = [0xE0, 0x01, 0x00, 0xEA];
-
-/// Symbols that imports may leave without a text. Imports name shared tables, which a stream record cannot carry.
-const MAX_IMPORTED: usize = 65_536;
-
-/// Text of the symbols 1 to 9, which every table begins with.
-const SYSTEM_SYMBOLS: [&str; 9] =
-    ["$ion", "$ion_1_0", "$ion_symbol_table", "name", "version", "imports", "symbols", "max_id", "$ion_shared_symbol_table"];
-const ION_SYMBOL_TABLE: u64 = 3;
-const IMPORTS: u64 = 6;
-const SYMBOLS: u64 = 7;
-const MAX_ID: u64 = 8;
 
 /// The type of a value: the high half of its type descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,32 +38,10 @@ pub struct Value<'a> {
     pub ion_type: Type,
     /// Whether it is the null of its type.
     pub null: bool,
-    /// Whether it has annotations.
-    pub annotated: bool,
+    /// Its annotations, by their number; none of them is kept.
+    pub annotations: u32,
     /// Its representation, without descriptor and length; for a bool one byte, 0 or 1.
     pub body: &'a [u8],
-}
-
-/// The symbols that a value can name.
-#[derive(Debug, Default)]
-pub struct Symbols<'a> {
-    local: Vec<Option<&'a str>>,
-}
-
-impl<'a> Symbols<'a> {
-    /// The text of a symbol; `None` where it has none that is known.
-    pub fn text(&self, id: u64) -> Option<&'a str> {
-        let id = usize::try_from(id).ok()?;
-        match id {
-            0 => None,
-            1..=9 => Some(SYSTEM_SYMBOLS[id - 1]),
-            _ => *self.local.get(id - 10)?,
-        }
-    }
-
-    fn contains(&self, id: u64) -> bool {
-        usize::try_from(id).is_ok_and(|id| id < self.local.len() + 10)
-    }
 }
 
 pub(super) fn damaged(what: &str) -> Fault {
@@ -160,12 +128,12 @@ impl<'a> Bytes<'a> {
             _ => return Err(damaged(&format!("a type descriptor {descriptor:#04X} that means nothing"))),
         };
         if low == 15 {
-            return Ok(Some(Value { ion_type, null: true, annotated: false, body: &[] }));
+            return Ok(Some(Value { ion_type, null: true, annotations: 0, body: &[] }));
         }
         if ion_type == Type::Bool {
             const FALSE_TRUE: [[u8; 1]; 2] = [[0], [1]];
             let body = FALSE_TRUE.get(usize::from(low)).ok_or_else(|| damaged("a bool that is neither true nor false"))?;
-            return Ok(Some(Value { ion_type, null: false, annotated: false, body }));
+            return Ok(Some(Value { ion_type, null: false, annotations: 0, body }));
         }
         let length = match low {
             14 => self.var_uint()?,
@@ -180,19 +148,20 @@ impl<'a> Bytes<'a> {
         if ion_type == Type::Null {
             return Ok(None);
         }
-        Ok(Some(Value { ion_type, null: false, annotated: false, body }))
+        Ok(Some(Value { ion_type, null: false, annotations: 0, body }))
     }
 
     fn annotated(&mut self, low: u8) -> Result<Value<'a>, Fault> {
         let (annotations, mut wrapped) = self.annotation_wrapper(low)?;
-        if annotations.is_empty() {
-            return Err(damaged("an annotation wrapper without annotations"));
+        if annotations.last().is_none_or(|last| last & 0x80 == 0) {
+            return Err(damaged("an annotation wrapper without a whole annotation"));
         }
+        let annotations = annotations.iter().filter(|byte| **byte & 0x80 != 0).count();
         let descriptor = wrapped.byte()?;
         // A wrapper in a wrapper comes to this too: 0xE is no type of a plain value.
         let value = wrapped.plain(descriptor)?.filter(|_| wrapped.0.is_empty());
         let value = value.ok_or_else(|| damaged("an annotation wrapper that does not hold exactly one value"))?;
-        Ok(Value { annotated: true, ..value })
+        Ok(Value { annotations: u32::try_from(annotations).unwrap_or(u32::MAX), ..value })
     }
 
     /// The bytes of the annotations, and of the value that has them.
@@ -244,7 +213,7 @@ impl<'a> Reader<'a> {
                     if first != ION_SYMBOL_TABLE || value.ion_type != Type::Struct {
                         return Ok(Some((value, &self.symbols)));
                     }
-                    self.read_symbol_table(value)?;
+                    self.symbols.read_table(value)?;
                 }
                 _ => {
                     if let Some(value) = self.rest.value()? {
@@ -253,52 +222,6 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-    }
-
-    /// A local symbol table: `imports` and `symbols` ("Ion Symbols", section "Local Symbol Tables").
-    fn read_symbol_table(&mut self, table: Value<'a>) -> Result<(), Fault> {
-        let (mut imports, mut symbols) = (None, None);
-        for field in fields(table) {
-            match field? {
-                (IMPORTS, value) => imports = Some(value),
-                (SYMBOLS, value) => symbols = Some(value),
-                _ => {}
-            }
-        }
-        match imports {
-            Some(Value { ion_type: Type::Symbol, null: false, body, .. }) if uint(body) == Some(ION_SYMBOL_TABLE) => {}
-            Some(value @ Value { ion_type: Type::List, .. }) => {
-                self.symbols.local.clear();
-                for import in items(value) {
-                    self.import(import?)?;
-                }
-            }
-            _ => self.symbols.local.clear(),
-        }
-        if let Some(value @ Value { ion_type: Type::List, .. }) = symbols {
-            for symbol in items(value) {
-                let symbol = symbol?;
-                // Anything but a string holds its place and has no text.
-                let text = if symbol.ion_type == Type::String && !symbol.null { Some(utf8(symbol.body)?) } else { None };
-                self.symbols.local.push(text);
-            }
-        }
-        Ok(())
-    }
-
-    fn import(&mut self, import: Value<'a>) -> Result<(), Fault> {
-        if import.ion_type != Type::Struct {
-            return Ok(());
-        }
-        for field in fields(import) {
-            if let (MAX_ID, Value { ion_type: Type::PositiveInt, null: false, body, .. }) = field? {
-                let length = uint(body).and_then(|n| usize::try_from(n).ok()).and_then(|n| n.checked_add(self.symbols.local.len()));
-                let length = length.filter(|length| *length <= MAX_IMPORTED);
-                let length = length.ok_or_else(|| damaged("imports of more symbols than any table has"))?;
-                self.symbols.local.resize(length, None);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -384,6 +307,210 @@ pub fn float(body: &[u8]) -> Result<f64, Fault> {
     }
 }
 
-fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
     std::str::from_utf8(bytes).map_err(|_| damaged("a text that is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a record's values are, each as its type and body, or the word of the fault that ended them.
+    fn read(values: &[u8]) -> Vec<Result<(Type, Vec<u8>), String>> {
+        let record = [&VERSION_MARKER[..], values].concat();
+        let mut reader = Reader::new(&record);
+        let mut found = Vec::new();
+        loop {
+            match reader.next() {
+                Ok(Some((value, _))) => found.push(Ok((value.ion_type, value.body.to_vec()))),
+                Ok(None) => return found,
+                Err(fault) => {
+                    assert_eq!(fault.kind, "undecodable");
+                    found.push(Err(fault.reason.strip_prefix("expected Ion binary, found ").unwrap().to_owned()));
+                    return found;
+                }
+            }
+        }
+    }
+
+    fn one(value: &[u8]) -> (Type, Vec<u8>) {
+        let found = read(value);
+        assert_eq!(found.len(), 1, "{value:02X?}: {found:?}");
+        found[0].clone().unwrap()
+    }
+
+    fn refused(value: &[u8]) -> String {
+        read(value).pop().unwrap().unwrap_err()
+    }
+
+    fn numbers(list: &[u8]) -> Vec<u64> {
+        let mut bytes = Bytes(list);
+        let value = bytes.value().unwrap().unwrap();
+        assert!(bytes.0.is_empty());
+        match value.ion_type {
+            Type::Struct => fields(value).map(|field| field.unwrap().0).collect(),
+            _ => items(value).map(|item| uint(item.unwrap().body).unwrap()).collect(),
+        }
+    }
+
+    #[test]
+    fn every_type_is_told_by_its_descriptor() {
+        for (value, expected, body) in [
+            (&[0x10][..], Type::Bool, &[0][..]),
+            (&[0x11], Type::Bool, &[1]),
+            (&[0x21, 7], Type::PositiveInt, &[7]),
+            (&[0x31, 7], Type::NegativeInt, &[7]),
+            (&[0x40], Type::Float, &[]),
+            (&[0x52, 0xC1, 5], Type::Decimal, &[0xC1, 5]),
+            (&[0x63, 0xC0, 0x0F, 0xE0], Type::Timestamp, &[0xC0, 0x0F, 0xE0]),
+            (&[0x71, 4], Type::Symbol, &[4]),
+            (&[0x81, b'a'], Type::String, b"a"),
+            (&[0x91, b'a'], Type::Clob, b"a"),
+            (&[0xA1, b'a'], Type::Blob, b"a"),
+            (&[0xB1, 0x20], Type::List, &[0x20]),
+            (&[0xC1, 0x20], Type::SExp, &[0x20]),
+            (&[0xD2, 0x84, 0x20], Type::Struct, &[0x84, 0x20]),
+        ] {
+            assert_eq!(one(value), (expected, body.to_vec()));
+        }
+    }
+
+    #[test]
+    fn every_type_has_a_null() {
+        for kind in 0..14u8 {
+            let record = [&VERSION_MARKER[..], &[kind << 4 | 15]].concat();
+            let mut reader = Reader::new(&record);
+            let (value, symbols) = reader.next().unwrap().unwrap();
+            assert!(value.null && value.body.is_empty(), "{kind}");
+            assert_eq!(text(value, symbols), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_length_may_follow_in_any_number_of_bytes() {
+        assert_eq!(one(&[0x8E, 0x81, b'a']), (Type::String, b"a".to_vec()));
+        assert_eq!(one(&[0x8E, 0x00, 0x00, 0x81, b'a']), (Type::String, b"a".to_vec()));
+        assert_eq!(one(&[0x8E, 0x80]), (Type::String, Vec::new()));
+        assert_eq!(one(&[0xDE, 0x80]), (Type::Struct, Vec::new()));
+        let long = vec![b'x'; 300];
+        assert_eq!(one(&[&[0x8E, 0x02, 0xAC][..], &long].concat()), (Type::String, long));
+    }
+
+    #[test]
+    fn padding_is_passed_over_wherever_it_may_be() {
+        assert_eq!(read(&[]), []);
+        assert_eq!(read(&[0x00]), []);
+        assert_eq!(read(&[0x0E, 0x83, 1, 2, 3]), []);
+        assert_eq!(one(&[0x00, 0x02, 9, 9, 0x21, 7, 0x01, 9]), (Type::PositiveInt, vec![7]));
+        assert_eq!(numbers(&[0xB7, 0x00, 0x21, 1, 0x01, 0xFF, 0x21, 2]), [1, 2], "between items");
+        assert_eq!(numbers(&[0xB1, 0x00]), [] as [u64; 0], "instead of items");
+        assert_eq!(numbers(&[0xD7, 0x80, 0x00, 0x84, 0x20, 0x85, 0x01, 0xFF]), [4], "between fields, under any name");
+        let too_long = refused(&[0x0E, 0x84, 1, 2, 3]);
+        assert_eq!(too_long, "a value that is longer than what holds it");
+    }
+
+    #[test]
+    fn a_struct_may_say_that_its_fields_are_ordered() {
+        assert_eq!(numbers(&[0xD1, 0x84, 0x84, 0x20, 0x85, 0x20]), [4, 5]);
+        assert_eq!(refused(&[0xD1, 0x80]), "an ordered struct without fields");
+    }
+
+    #[test]
+    fn annotations_wrap_exactly_one_value() {
+        for (value, count) in
+            [(&[0xE3, 0x81, 0x84, 0x20][..], 1), (&[0xE5, 0x83, 0x84, 0x00, 0x85, 0x20], 2), (&[0xEE, 0x83, 0x81, 0x84, 0x20], 1)]
+        {
+            let record = [&VERSION_MARKER[..], value].concat();
+            let mut reader = Reader::new(&record);
+            assert_eq!(reader.next().unwrap().unwrap().0.annotations, count, "{value:02X?}");
+            assert!(reader.next().unwrap().is_none());
+        }
+        for (value, what) in [
+            (&[0xE3, 0x80, 0x20, 0x20][..], "an annotation wrapper without a whole annotation"),
+            (&[0xE3, 0x81, 0x04, 0x20], "an annotation wrapper without a whole annotation"),
+            (&[0xE4, 0x81, 0x84, 0x20, 0x20], "an annotation wrapper that does not hold exactly one value"),
+            (&[0xE3, 0x81, 0x84, 0x00], "an annotation wrapper that does not hold exactly one value"),
+            (&[0xE3, 0x82, 0x84, 0x84], "a value that ends too early"),
+            (&[0xE3, 0x83, 0x84, 0x84], "a value that is longer than what holds it"),
+            (&[0xE2, 0x81, 0x84], "an annotation wrapper of no legal length"),
+            (&[0xEF, 0x81, 0x84], "an annotation wrapper of no legal length"),
+            (&[0xE6, 0x81, 0x84, 0xE3, 0x81, 0x84, 0x20], "a type descriptor 0xE3 that means nothing"),
+        ] {
+            assert_eq!(refused(value), what, "{value:02X?}");
+        }
+    }
+
+    #[test]
+    fn damage_is_a_fault_and_ends_the_record() {
+        for (value, what) in [
+            (&[0x21][..], "a value that is longer than what holds it"),
+            (&[0x8E], "a value that ends too early"),
+            (&[0x8E, 0x01], "a value that ends too early"),
+            (
+                &[0x8E, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF],
+                "a number of more than 64 bits where a length or a symbol is meant",
+            ),
+            (&[0x8E, 0x01, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF], "a value that is longer than what holds it"),
+            (&[0x12], "a bool that is neither true nor false"),
+            (&[0x1E], "a bool that is neither true nor false"),
+            (&[0xF0], "a type descriptor 0xF0 that means nothing"),
+            (&[0xFF], "a type descriptor 0xFF that means nothing"),
+            (&[0xE0, 0x01, 0x01, 0xEA], "a version marker other than that of Ion 1.0"),
+            (&[0xE0, 0x01, 0x00], "a version marker other than that of Ion 1.0"),
+        ] {
+            assert_eq!(refused(value), what, "{value:02X?}");
+            let after = [&[0x21, 7][..], value].concat();
+            assert_eq!(read(&after), [Ok((Type::PositiveInt, vec![7])), Err(what.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn damage_inside_a_container_ends_what_is_read_of_it() {
+        let value = |bytes: &'static [u8]| Bytes(bytes).value().unwrap().unwrap();
+        let found: Vec<_> = items(value(&[0xB4, 0x21, 1, 0x22, 9])).map(|item| item.map(|item| item.body)).collect();
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].as_ref(), found[1].is_err()), (Ok(&&[1u8][..]), true));
+        let found: Vec<_> = fields(value(&[0xD4, 0x84, 0x20, 0x85, 0x21])).map(|field| field.map(|(name, _)| name)).collect();
+        assert_eq!((found[0].as_ref(), found[1].is_err(), found.len()), (Ok(&4), true, 2));
+    }
+
+    #[test]
+    fn signed_numbers_of_variable_length_have_a_negative_zero() {
+        for (bytes, expected) in [
+            (&[0x80][..], (false, 0)),
+            (&[0xC0], (true, 0)),
+            (&[0xC1], (true, -1)),
+            (&[0xBF], (false, 63)),
+            (&[0x00, 0xC0], (false, 64)),
+            (&[0x40, 0xC0], (true, -64)),
+            (&[0x00, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF], (false, i64::MAX)),
+            (&[0x40, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF], (true, -i64::MAX)),
+        ] {
+            assert_eq!(Bytes(bytes).var_int(), Ok(expected), "{bytes:02X?}");
+        }
+        assert!(Bytes(&[0x01, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF]).var_int().is_err());
+        assert!(Bytes(&[0x00]).var_int().is_err());
+        assert!(Bytes(&[]).var_int().is_err());
+    }
+
+    #[test]
+    fn unsigned_numbers_may_have_zeros_before_them() {
+        for (bytes, expected) in [
+            (&[][..], Some(0)),
+            (&[0, 0, 1, 0], Some(256)),
+            (&[0xFF; 8], Some(u64::MAX)),
+            (&[0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF], Some(u64::MAX)),
+            (&[1, 0, 0, 0, 0, 0, 0, 0, 0], None),
+        ] {
+            assert_eq!(uint(bytes), expected, "{bytes:02X?}");
+        }
+    }
+
+    #[test]
+    fn texts_must_be_utf_8() {
+        let symbols = Symbols::default();
+        let of = |body| text(Value { ion_type: Type::String, null: false, annotations: 0, body }, &symbols);
+        assert_eq!(of("é".as_bytes()), Ok(Some("é")));
+        assert!(of(b"\xFF").is_err());
+    }
 }

@@ -25,8 +25,9 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ion_binary::{self, Symbols, Type, Value};
+use super::ion_binary::{self, Type, Value};
 use super::ion_number::{decimal, write_decimal, write_int};
+use super::ion_symbols::Symbols;
 use super::ion_timestamp::{timestamp, write_timestamp};
 use crate::metrics::Notes;
 use crate::record::Fault;
@@ -84,8 +85,9 @@ impl Default for Rules {
 /// A fault when the value cannot be decoded or written; `out` then ends in a part of it.
 pub fn write_value<'a>(value: Value<'a>, symbols: &Symbols<'a>, rules: &Rules, out: &mut Vec<u8>, notes: &mut Notes) -> Result<(), Fault> {
     let limit = out.len().saturating_add(rules.limit);
-    let depth = 1;
-    Writer { symbols, rules, limit, out, notes, fields: Vec::new() }.value(value, depth)
+    let mut writer = Writer { symbols, rules, limit, out, notes, fields: Vec::new() };
+    writer.value(value, 1)?;
+    writer.room_for(0)
 }
 
 struct Writer<'w, 'a> {
@@ -97,6 +99,9 @@ struct Writer<'w, 'a> {
     /// The fields written so far of every open struct, the innermost last: name, and where the field begins in `out`.
     fields: Vec<(&'a str, usize)>,
 }
+
+/// Bytes of a text that are written between two looks at the limit.
+const PIECE: usize = 64 * 1024;
 
 /// Fields of one struct up to which names are compared one by one.
 const FEW_FIELDS: usize = 48;
@@ -133,7 +138,7 @@ impl<'a> Writer<'_, 'a> {
             if mine > 0 {
                 self.out.push(b',');
             }
-            write_string(name, self.out);
+            self.text(name)?;
             self.out.push(b':');
             self.value(value, depth + 1)?;
         }
@@ -166,15 +171,8 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn value(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
-        if self.out.len() > self.limit {
-            return Err(Fault::new(
-                "document_too_large",
-                format!("expected a document of at most {} bytes as JSON, found a larger one", self.rules.limit),
-            ));
-        }
-        if value.annotated {
-            self.notes.annotations += 1;
-        }
+        self.room_for(1)?;
+        self.notes.annotations += u64::from(value.annotations);
         if value.null {
             self.out.extend_from_slice(b"null");
             return Ok(());
@@ -191,12 +189,39 @@ impl<'a> Writer<'_, 'a> {
                 write_timestamp(&timestamp(value.body)?, self.out)?;
                 self.out.push(b'"');
             }
-            Type::Symbol | Type::String => write_string(ion_binary::text(value, self.symbols)?.unwrap_or_default(), self.out),
-            Type::Blob => write_base64(value.body, self.out),
-            Type::Clob => write_clob(value.body, self.out),
+            Type::Symbol | Type::String => self.text(ion_binary::text(value, self.symbols)?.unwrap_or_default())?,
+            Type::Blob => {
+                self.room_for(value.body.len())?;
+                write_base64(value.body, self.out);
+            }
+            Type::Clob => self.pieces(value.body, write_clob)?,
             Type::List | Type::SExp => self.sequence(value, depth)?,
             Type::Struct => self.structure(value, depth)?,
         }
+        Ok(())
+    }
+
+    /// Whether so many bytes more are within the limit.
+    fn room_for(&self, bytes: usize) -> Result<(), Fault> {
+        if self.limit.checked_sub(self.out.len()).is_some_and(|room| bytes <= room) {
+            return Ok(());
+        }
+        let reason = format!("expected a document of at most {} bytes as JSON, found a larger one", self.rules.limit);
+        Err(Fault::new("document_too_large", reason))
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), Fault> {
+        self.pieces(text.as_bytes(), write_escaped)
+    }
+
+    /// Writes a text in pieces: escapes can make it six times as long as it is in the source, and the limit holds for what is written.
+    fn pieces(&mut self, text: &[u8], write: impl Fn(&[u8], &mut Vec<u8>)) -> Result<(), Fault> {
+        self.out.push(b'"');
+        for piece in text.chunks(PIECE) {
+            self.room_for(piece.len())?;
+            write(piece, self.out);
+        }
+        self.out.push(b'"');
         Ok(())
     }
 
@@ -264,51 +289,52 @@ fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 fn write_clob(bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
     for part in bytes.chunk_by(|a, b| a.is_ascii() == b.is_ascii()) {
-        match std::str::from_utf8(part) {
-            Ok(text) if part[0].is_ascii() => write_escaped(text, out),
-            _ => part.iter().for_each(|byte| write_unicode_escape(*byte, out)),
+        if part.is_ascii() {
+            write_escaped(part, out);
+        } else {
+            part.iter().for_each(|byte| write_unicode_escape(*byte, out));
         }
     }
-    out.push(b'"');
 }
 
 /// Appends a JSON string, quotes included.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    write_escaped(text, out);
+    write_escaped(text.as_bytes(), out);
     out.push(b'"');
 }
 
-fn write_escaped(text: &str, out: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
-    let mut clean = 0;
-    let mut at = 0;
-    while at < bytes.len() {
-        // Whole blocks without anything to escape are the rule; this comparison of 16 bytes at once is what makes them cheap.
-        if let Some(block) = bytes[at..].first_chunk::<16>() {
-            if block.iter().fold(false, |found, b| found | needs_escape(*b)) == false {
-                at += 16;
-                continue;
-            }
+fn write_escaped(mut bytes: &[u8], out: &mut Vec<u8>) {
+    loop {
+        let (clean, rest) = bytes.split_at(clean_length(bytes));
+        out.extend_from_slice(clean);
+        let Some((byte, rest)) = rest.split_first() else { return };
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0C => out.extend_from_slice(b"\\f"),
+            _ => write_unicode_escape(*byte, out),
         }
-        let byte = bytes[at];
-        if needs_escape(byte) {
-            out.extend_from_slice(&bytes[clean..at]);
-            match byte {
-                b'"' => out.extend_from_slice(b"\\\""),
-                b'\\' => out.extend_from_slice(b"\\\\"),
-                b'\n' => out.extend_from_slice(b"\\n"),
-                b'\r' => out.extend_from_slice(b"\\r"),
-                b'\t' => out.extend_from_slice(b"\\t"),
-                _ => write_unicode_escape(byte, out),
-            }
-            clean = at + 1;
-        }
-        at += 1;
+        bytes = rest;
     }
-    out.extend_from_slice(&bytes[clean..]);
+}
+
+/// Bytes before the first that needs an escape.
+fn clean_length(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    // Whole blocks without anything to escape are the rule; this comparison of 16 bytes at once is what makes them cheap.
+    while let Some(block) = bytes[at..].first_chunk::<16>() {
+        if block.iter().fold(false, |found, byte| found | needs_escape(*byte)) {
+            break;
+        }
+        at += block.len();
+    }
+    at + bytes[at..].iter().position(|byte| needs_escape(*byte)).unwrap_or(bytes.len() - at)
 }
 
 fn needs_escape(byte: u8) -> bool {
@@ -320,3 +346,6 @@ fn write_unicode_escape(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\\u00");
     out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
+
+#[cfg(test)]
+mod tests;

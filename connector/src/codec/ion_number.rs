@@ -95,3 +95,113 @@ pub(super) fn write_decimal(coefficient: &Magnitude<'_>, exponent: i64, out: &mu
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn int(body: &[u8], negative: bool) -> Result<String, String> {
+        let mut out = Vec::new();
+        write_int(body, negative, &mut out).map_err(|fault| fault.kind)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    fn decimal_of(body: &[u8]) -> String {
+        let (coefficient, exponent) = decimal(body).unwrap();
+        let mut out = Vec::new();
+        write_decimal(&coefficient, exponent, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Digits by schoolbook division: nothing in common with the code above.
+    fn digits(body: &[u8]) -> String {
+        let (mut number, mut digits) = (body.to_vec(), Vec::new());
+        while number.iter().any(|byte| *byte != 0) {
+            let rest = number.iter_mut().fold(0u32, |rest, byte| {
+                let whole = rest << 8 | u32::from(*byte);
+                *byte = (whole / 10) as u8;
+                whole % 10
+            });
+            digits.push(b'0' + rest as u8);
+        }
+        digits.reverse();
+        String::from_utf8(digits).unwrap()
+    }
+
+    #[test]
+    fn integers_of_any_width_have_the_same_digits() {
+        for width in 1..80usize {
+            for fill in [0xFF, 0x80, 0x01] {
+                let body: Vec<u8> = (0..width).map(|i| if i == 0 { fill } else { (i * 37) as u8 }).collect();
+                assert_eq!(int(&body, false), Ok(digits(&body)));
+                assert_eq!(int(&body, true), Ok(format!("-{}", digits(&body))));
+                let padded = [&[0; 9][..], &body].concat();
+                assert_eq!(int(&padded, false), Ok(digits(&body)), "zeros before it");
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_no_negative_zero_among_integers() {
+        assert_eq!(int(&[], false), Ok("0".to_owned()));
+        assert_eq!(int(&[0, 0], false), Ok("0".to_owned()));
+        assert_eq!(int(&[], true), Err("undecodable".to_owned()));
+        assert_eq!(int(&[0, 0], true), Err("undecodable".to_owned()));
+    }
+
+    #[test]
+    fn a_magnitude_has_its_sign_in_the_first_bit() {
+        assert_eq!(magnitude(&[]), Magnitude { negative: false, first: 0, rest: &[] });
+        assert_eq!(magnitude(&[0x80]), Magnitude { negative: true, first: 0, rest: &[] });
+        assert_eq!(magnitude(&[0xFF, 1]), Magnitude { negative: true, first: 0x7F, rest: &[1] });
+    }
+
+    #[test]
+    fn a_point_comes_where_the_exponent_says() {
+        for (body, expected) in [
+            (&[][..], "0.0"),
+            (&[0x80], "0.0"),
+            (&[0x80, 0x07], "7.0"),
+            (&[0x80, 0x87], "-7.0"),
+            (&[0xC1, 0x07], "0.7"),
+            (&[0xC2, 0x07], "0.07"),
+            (&[0xC1, 0x7F], "12.7"),
+            (&[0xC3, 0x7F], "0.127"),
+            (&[0xC4, 0x7F], "0.0127"),
+            (&[0x81, 0x7F], "127e1"),
+            (&[0xC3], "0.000"),
+            (&[0xC1, 0x80], "-0.0"),
+            (&[0x83], "0e3"),
+            (&[0xE8, 0x07], "0.0000000000000000000000000000000000000007"),
+            (&[0xE9, 0x07], "7e-41"),
+            (&[0xC0, 0x07], "7.0"),
+        ] {
+            assert_eq!(decimal_of(body), expected, "{body:02X?}");
+        }
+    }
+
+    #[test]
+    fn the_digits_are_the_same_wherever_the_point_is() {
+        let body = [0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC, 0xDE, 0xF0, 0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC, 0xDE, 0xF0, 0x11];
+        let expected = digits(&body);
+        for exponent in 0..60u8 {
+            let text = decimal_of(&[&[0xC0 | exponent][..], &body].concat());
+            let bare = text.replace('.', "");
+            let bare = bare.split('e').next().unwrap().trim_start_matches('0');
+            assert_eq!(bare.strip_suffix(if exponent == 0 { "0" } else { "" }), Some(&expected[..]), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_large_exponent_is_not_written_out() {
+        assert_eq!(decimal_of(&[0x2F, 0x5E, 0x08, 0x80, 0x01]).len(), "1e100000000".len());
+        assert_eq!(decimal_of(&[0x00, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF, 0x01]), "1e9223372036854775807");
+        assert_eq!(decimal_of(&[0x40, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF, 0x01]), "1e-9223372036854775807");
+    }
+
+    #[test]
+    fn an_exponent_that_does_not_end_is_a_fault() {
+        assert_eq!(decimal(&[0x00]).unwrap_err().kind, "undecodable");
+        assert_eq!(decimal(&[0x01, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xFF]).unwrap_err().kind, "undecodable");
+    }
+}

@@ -29,15 +29,22 @@ pub(super) const MAX_FRACTION_DIGITS: i64 = 36;
 /// # Errors
 /// Fields out of their range.
 pub(super) fn timestamp(body: &[u8]) -> Result<Timestamp<'_>, Fault> {
-    let bad = || damaged("a timestamp with a field out of its range");
+    fields(body).and_then(|stamp| if (1..=9999).contains(&stamp.year) { Ok(stamp) } else { Err(bad()) })
+}
+
+fn bad() -> Fault {
+    damaged("a timestamp with a field out of its range")
+}
+
+fn fields(body: &[u8]) -> Result<Timestamp<'_>, Fault> {
     let mut rest = Bytes(body);
     let (negative, offset) = rest.var_int()?;
-    let offset = if negative && offset == 0 { None } else { Some(i16::try_from(offset).ok().filter(|o| o.abs() < 1440).ok_or_else(bad)?) };
     let field = |rest: &mut Bytes<'_>, from: u64, to: u64| -> Result<u16, Fault> {
         rest.var_uint()?.try_into().ok().filter(|n| (from..=to).contains(&u64::from(*n))).ok_or_else(bad)
     };
+    // The first and the last hours of the calendar, as told by some clocks, are in the years 0 and 10000 of UTC.
     let mut stamp =
-        Timestamp { year: field(&mut rest, 1, 9999)?, month: None, day: None, time: None, second: None, fraction: None, offset: None };
+        Timestamp { year: field(&mut rest, 0, 10_000)?, month: None, day: None, time: None, second: None, fraction: None, offset: None };
     if rest.0.is_empty() {
         return Ok(stamp);
     }
@@ -53,6 +60,8 @@ pub(super) fn timestamp(body: &[u8]) -> Result<Timestamp<'_>, Fault> {
     }
     let (hour, minute) = (field(&mut rest, 0, 23)? as u8, field(&mut rest, 0, 59)? as u8);
     stamp.time = Some((hour, minute));
+    // A date has no offset, whatever is written there.
+    let offset = if negative && offset == 0 { None } else { Some(i16::try_from(offset).ok().filter(|o| o.abs() < 1440).ok_or_else(bad)?) };
     stamp.offset = offset;
     if !rest.0.is_empty() {
         stamp.second = Some(field(&mut rest, 0, 59)? as u8);
@@ -82,10 +91,10 @@ fn shift(stamp: &mut Timestamp<'_>, month: u8, day: u8, hour: u8, minute: u8, of
         1 => (year, month, day) = (year + 1, 1, 1),
         _ if day > 1 => day -= 1,
         _ if month > 1 => (month, day) = (month - 1, days_in(year, month - 1)),
-        _ => (year, month, day) = (year - 1, 12, 31),
+        _ => (year, month, day) = (year.checked_sub(1)?, 12, 31),
     }
     let of_day = minutes.rem_euclid(1440);
-    stamp.year = Some(year).filter(|year| (1..=9999).contains(year))?;
+    stamp.year = year;
     stamp.month = Some(month);
     stamp.day = Some(day);
     stamp.time = Some(((of_day / 60) as u8, (of_day % 60) as u8));
@@ -152,4 +161,122 @@ fn write_fraction(places: usize, coefficient: &Magnitude<'_>, out: &mut Vec<u8>)
         return Ok(());
     }
     Err(Fault::new("undecodable", "expected Ion binary, found a timestamp with a fraction of a second or more"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(body: &[u8]) -> Result<String, String> {
+        let mut out = Vec::new();
+        timestamp(body).and_then(|stamp| write_timestamp(&stamp, &mut out)).map_err(|fault| fault.kind)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    /// An offset in minutes, in two bytes.
+    fn offset(minutes: i16) -> [u8; 2] {
+        let sign = if minutes < 0 { 0x40 } else { 0 };
+        let minutes = minutes.unsigned_abs();
+        [sign | (minutes >> 7) as u8, 0x80 | (minutes & 0x7F) as u8]
+    }
+
+    fn year(year: u16) -> [u8; 2] {
+        [(year >> 7) as u8, 0x80 | (year & 0x7F) as u8]
+    }
+
+    fn minute_of(local: i16, at: [u16; 5]) -> Result<String, String> {
+        let rest = at[1..].iter().map(|part| 0x80 | *part as u8).collect::<Vec<_>>();
+        text(&[&offset(local)[..], &year(at[0]), &rest].concat())
+    }
+
+    #[test]
+    fn fields_are_written_as_far_as_they_are_given() {
+        const UNKNOWN: u8 = 0xC0;
+        for (body, expected) in [
+            (&[UNKNOWN, 0x0F, 0xE3][..], "2019"),
+            (&[UNKNOWN, 0x0F, 0xE3, 0x85], "2019-05"),
+            (&[UNKNOWN, 0x0F, 0xE3, 0x85, 0x9F], "2019-05-31"),
+            (&[UNKNOWN, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB], "2019-05-31T23:59-00:00"),
+            (&[0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB], "2019-05-31T23:59Z"),
+            (&[0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB, 0x80], "2019-05-31T23:59:00Z"),
+            (&[0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB, 0xBB, 0xC3, 0x07], "2019-05-31T23:59:59.007Z"),
+            (&[0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB, 0xBB, 0xC3], "2019-05-31T23:59:59.000Z"),
+            (&[0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB, 0xBB, 0xC1, 0x09], "2019-05-31T23:59:59.9Z"),
+            (&[0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB, 0xBB, 0x80], "2019-05-31T23:59:59Z"),
+            (&[0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB, 0xBB, 0x85, 0x00], "2019-05-31T23:59:59Z"),
+            (&[0x80, 0x81, 0x81, 0x81], "0001-01-01"),
+        ] {
+            assert_eq!(text(body).as_deref(), Ok(expected), "{body:02X?}");
+        }
+    }
+
+    #[test]
+    fn an_offset_moves_the_clock_over_every_border() {
+        for (local, utc, expected) in [
+            (330, [2019, 5, 31, 18, 29], "2019-05-31T23:59+05:30"),
+            (330, [2019, 5, 31, 18, 30], "2019-06-01T00:00+05:30"),
+            (330, [2019, 12, 31, 18, 30], "2020-01-01T00:00+05:30"),
+            (330, [2020, 2, 28, 18, 30], "2020-02-29T00:00+05:30"),
+            (330, [2021, 2, 28, 18, 30], "2021-03-01T00:00+05:30"),
+            (330, [2000, 2, 28, 20, 0], "2000-02-29T01:30+05:30"),
+            (330, [1900, 2, 28, 20, 0], "1900-03-01T01:30+05:30"),
+            (-480, [2019, 6, 1, 8, 0], "2019-06-01T00:00-08:00"),
+            (-480, [2019, 6, 1, 7, 59], "2019-05-31T23:59-08:00"),
+            (-480, [2020, 1, 1, 0, 0], "2019-12-31T16:00-08:00"),
+            (-480, [2020, 3, 1, 0, 0], "2020-02-29T16:00-08:00"),
+            (-480, [2021, 3, 1, 0, 0], "2021-02-28T16:00-08:00"),
+            (-480, [2021, 5, 1, 0, 0], "2021-04-30T16:00-08:00"),
+            (1439, [2019, 5, 31, 0, 1], "2019-06-01T00:00+23:59"),
+            (-1439, [2019, 5, 31, 23, 58], "2019-05-30T23:59-23:59"),
+            (60, [0, 12, 31, 23, 0], "0001-01-01T00:00+01:00"),
+            (-60, [10_000, 1, 1, 0, 59], "9999-12-31T23:59-01:00"),
+        ] {
+            assert_eq!(minute_of(local, utc).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_outside_of_the_calendar_is_a_fault() {
+        for (local, utc) in [
+            (0, [0, 12, 31, 23, 0]),
+            (59, [0, 12, 31, 23, 0]),
+            (-60, [0, 1, 1, 0, 0]),
+            (-60, [1, 1, 1, 0, 0]),
+            (60, [9999, 12, 31, 23, 0]),
+            (0, [10_000, 1, 1, 0, 0]),
+            (0, [2019, 0, 1, 0, 0]),
+            (0, [2019, 13, 1, 0, 0]),
+            (0, [2019, 5, 0, 0, 0]),
+            (0, [2019, 4, 31, 0, 0]),
+            (0, [2019, 2, 29, 0, 0]),
+            (0, [2019, 5, 1, 24, 0]),
+            (0, [2019, 5, 1, 0, 60]),
+            (1440, [2019, 5, 1, 0, 0]),
+            (-1440, [2019, 5, 1, 0, 0]),
+        ] {
+            assert_eq!(minute_of(local, utc), Err("undecodable".to_owned()), "{local} {utc:?}");
+        }
+        let to_the_second = [0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB];
+        for (rest, what) in [
+            (&[0xBC][..], "a 61st second"),
+            (&[0xBB, 0xC1, 0x0A], "a fraction of a second"),
+            (&[0xBB, 0xC1, 0x89], "a negative fraction"),
+            (&[0xBB, 0x80, 0x01], "a whole second as its fraction"),
+            (&[0xBB, 0xE5], "37 digits"),
+        ] {
+            assert_eq!(text(&[&to_the_second[..], rest].concat()), Err("undecodable".to_owned()), "{what}");
+        }
+        for cut in [0, 1, 2, 6] {
+            assert_eq!(text(&to_the_second[..cut]), Err("undecodable".to_owned()), "{cut} bytes");
+        }
+    }
+
+    #[test]
+    fn fractions_have_up_to_36_digits() {
+        for places in 1..=36u8 {
+            let body = [&[0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB, 0x80][..], &[0xC0 | places, 0x05]].concat();
+            let expected = format!("2019-05-31T23:59:00.{}5Z", "0".repeat(usize::from(places) - 1));
+            assert_eq!(text(&body), Ok(expected));
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! A revision that was left out is kept until its winner has an outcome: should the winner turn out to be poison, the next highest takes
 //! its place, so that an index always holds the highest version that it can hold.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -34,9 +35,13 @@ impl<T> Slot<T> {
     /// The highest of what was left out becomes the operation; gives back what was attached to the one that cannot be sent.
     pub fn fall_back(self) -> (T, Option<Self>) {
         let mut superseded = self.superseded;
-        let highest = (0..superseded.len()).max_by_key(|i| (superseded[*i].0.target().version, std::cmp::Reverse(*i)));
+        let version = |i: &usize| superseded[*i].0.target().version;
+        let highest = match self.operation.target().version_type {
+            VersionType::External => (0..superseded.len()).max_by_key(|i| (version(i), Reverse(*i))),
+            VersionType::ExternalGte => (0..superseded.len()).max_by_key(|i| (version(i), *i)),
+        };
         let next = highest.map(|i| {
-            let (operation, attached) = superseded.swap_remove(i);
+            let (operation, attached) = superseded.remove(i);
             Slot { operation, attached, superseded }
         });
         (self.attached, next)
@@ -153,6 +158,22 @@ mod tests {
         let (poison, next) = slot.fall_back();
         let next = next.unwrap();
         assert_eq!((poison, next.attached, next.operation.target().version, next.superseded.len()), (1, 2, 4, 2));
+    }
+
+    #[test]
+    fn of_a_tie_below_poison_the_later_arrival_is_sent_where_the_clock_can_tie() {
+        let mut batch = Batch::default();
+        for (i, version) in [4, 9, 2, 4, 4].into_iter().enumerate() {
+            batch.push(delete("a", version, VersionType::ExternalGte), i as u32);
+        }
+        let mut order = Vec::new();
+        let mut slot = Some(batch.take().remove(0));
+        while let Some(at_work) = slot {
+            let (attached, next) = at_work.fall_back();
+            order.push(attached);
+            slot = next;
+        }
+        assert_eq!(order, [1, 4, 3, 0, 2]);
     }
 
     #[test]

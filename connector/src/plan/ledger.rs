@@ -28,6 +28,10 @@ struct Shard {
     checkpoint: Option<Position>,
 }
 
+/// Bytes that an entry takes itself, a sequence number in it included. Held until the entry goes, which may be long after its record was settled:
+/// one record that stays open must not let everything behind it pile up.
+pub const ENTRY: usize = 128;
+
 /// The open and settled records of all shards.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -48,7 +52,7 @@ impl Ledger {
         let number = entries.first + entries.entries.len() as u64;
         // One more than its units, so that it cannot close before all of them are known.
         entries.entries.push_back(Entry { position, bytes, open: 1 });
-        self.held += bytes;
+        self.held += bytes + ENTRY;
         Ticket { shard, number }
     }
 
@@ -61,7 +65,7 @@ impl Ledger {
 
     /// The record holds `bytes` more, until it is settled.
     pub fn grow(&mut self, ticket: Ticket, bytes: usize) {
-        if let Some(entry) = self.entry(ticket) {
+        if let Some(entry) = self.entry(ticket).filter(|entry| entry.open > 0) {
             entry.bytes += bytes;
             self.held += bytes;
         }
@@ -74,14 +78,15 @@ impl Ledger {
 
     /// One unit of the record is settled.
     pub fn settle(&mut self, ticket: Ticket) {
-        let Some(entry) = self.entry(ticket) else { return };
-        entry.open = entry.open.saturating_sub(1);
+        let Some(entry) = self.entry(ticket).filter(|entry| entry.open > 0) else { return };
+        entry.open -= 1;
         if entry.open == 0 {
             let bytes = std::mem::take(&mut entry.bytes);
             self.held -= bytes;
             let shard = &mut self.shards[ticket.shard];
             while let Some(entry) = shard.entries.pop_front_if(|entry| entry.open == 0) {
                 shard.first += 1;
+                self.held -= ENTRY;
                 shard.checkpoint = Some(entry.position);
             }
         }
@@ -101,7 +106,7 @@ impl Ledger {
         })
     }
 
-    /// Bytes of all records that are not settled.
+    /// Bytes of all records that are not settled, and [`ENTRY`] for each record from the first of its shard that is not settled on.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -140,7 +145,7 @@ mod tests {
         let (mut ledger, a) = (Ledger::default(), origin("a"));
         let tickets: Vec<_> = (0..3).map(|i| ledger.enter(&a, at(i), 10)).collect();
         ledger.close(tickets[1]);
-        assert_eq!((ledger.checkpoint(&a), ledger.held()), (None, 20));
+        assert_eq!((ledger.checkpoint(&a), ledger.held()), (None, 20 + 3 * ENTRY));
         ledger.close(tickets[0]);
         assert_eq!(ledger.checkpoint(&a), Some(&at(1)));
         assert_eq!(ledger.first_unsettled().collect::<Vec<_>>(), [(&*a, &at(2))]);
@@ -157,6 +162,19 @@ mod tests {
         assert!(!ledger.is_settled());
         ledger.settle(ticket);
         assert!(ledger.is_settled());
+    }
+
+    #[test]
+    fn a_record_that_is_settled_holds_nothing_more_whatever_comes_late() {
+        let (mut ledger, a) = (Ledger::default(), origin("a"));
+        let first = ledger.enter(&a, at(0), 10);
+        let second = ledger.enter(&a, at(1), 10);
+        ledger.close(second);
+        ledger.grow(second, 100);
+        ledger.settle(second);
+        assert_eq!(ledger.held(), 10 + 2 * ENTRY);
+        ledger.close(first);
+        assert_eq!(ledger.held(), 0);
     }
 
     #[test]
@@ -190,7 +208,7 @@ mod tests {
                 left[i] -= 1;
                 let prefix = left.iter().take_while(|n| **n == 0).count();
                 prop_assert_eq!(ledger.checkpoint(&a).cloned(), prefix.checked_sub(1).map(|p| at(p as u64)));
-                prop_assert_eq!(ledger.held(), left.iter().filter(|n| **n > 0).count());
+                prop_assert_eq!(ledger.held(), left.iter().filter(|n| **n > 0).count() + (left.len() - prefix) * ENTRY);
             }
             prop_assert!(ledger.is_settled());
         }

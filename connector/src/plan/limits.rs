@@ -15,6 +15,11 @@ pub fn after_refusal(limit: usize, size: usize, stated: Option<usize>) -> usize 
     limit.min(hint.max(FLOOR))
 }
 
+/// How many requests may be under way after one has ended: half as many when the server asked for less, one more when it did not, up to `most`.
+pub fn at_once(now: usize, most: usize, throttled: bool) -> usize {
+    if throttled { (now / 2).max(1) } else { (now + 1).min(most) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -25,6 +30,11 @@ mod tests {
         assert_eq!(after_refusal(1_000_000, 4_000_000, None), 1_000_000);
         assert_eq!(after_refusal(5_000_000, 4_000_000, Some(3_000_000)), 2_700_000);
         assert_eq!(after_refusal(5_000_000, 4_000_000, Some(10_485_760)), 3_600_000);
+    }
+
+    #[test]
+    fn a_server_that_asks_for_less_gets_less_at_once_and_never_nothing() {
+        assert_eq!([at_once(4, 4, true), at_once(1, 4, true), at_once(1, 4, false), at_once(4, 4, false)], [2, 1, 2, 4]);
     }
 
     #[test]

@@ -91,7 +91,7 @@ const REMEMBERED_TABLES: usize = 1_000;
 pub struct Mapping {
     rules: Vec<Rule>,
     tables: HashMap<Arc<str>, Destination>,
-    /// The table that came to an index first, and whether a rule named the index.
+    /// The table that came to an index first, and whether a rule named the index for it.
     owners: HashMap<Arc<str>, (Arc<str>, bool)>,
 }
 
@@ -185,7 +185,8 @@ impl Mapping {
             return Ok(Destination::Unnamable(Fault::new("invalid_index_name", reason)));
         };
         let name: Arc<str> = name.into();
-        let named_by_rule = template.is_some();
+        // A template with a placeholder says of no two tables that they belong together.
+        let named_by_rule = template.is_some_and(|template| !template.contains("{table}"));
         match self.owners.get(&name) {
             Some((owner, owner_named)) if owner != table && !(named_by_rule && *owner_named) => {
                 return Err(Error::usage(format!("tables \"{owner}\" and \"{table}\" both come to the index \"{name}\""))

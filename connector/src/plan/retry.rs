@@ -25,3 +25,21 @@ pub fn policy(class: Class) -> Policy {
     };
     Policy { base: Duration::from_millis(base), cap: Duration::from_millis(cap), tries }
 }
+
+/// The longest wait that a server's `Retry-After` is heeded for; what asks for more is asked again then.
+pub const LONGEST_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// The name of a class, as the kind of a fault that a whole request had.
+pub fn name(class: Class) -> &'static str {
+    match class {
+        Class::Throttled => "throttled",
+        Class::Unavailable => "unavailable",
+        Class::Blocked => "blocked",
+        Class::Unknown => "unknown",
+    }
+}
+
+/// Whether one operation's trouble of this class is its index's, so that the rest of the index waits with it and other indices do not.
+pub fn concerns_the_index(class: Class) -> bool {
+    matches!(class, Class::Unavailable | Class::Blocked)
+}

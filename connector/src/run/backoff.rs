@@ -8,6 +8,7 @@ use backoff::backoff::Backoff;
 use crate::plan::retry::Policy;
 
 /// The waits of one request.
+#[derive(Debug, Clone)]
 pub(super) struct Waits(ExponentialBackoff);
 
 impl Waits {

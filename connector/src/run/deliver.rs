@@ -2,24 +2,21 @@
 //!
 //! Every shell (the command, the Lambda handler, the worker) calls this and nothing else. Holds no more memory than it is given: a record
 //! takes its bytes from the budget before it is decoded, and gives them back when all of it is settled. Never moves a position past what is
-//! not settled, and never settles a dead letter before it is stored.
+//! not settled, and never settles a dead letter before it is stored. A call that is dropped half-way leaves its record unsettled and
+//! everything else as it was.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use super::letters::Claim;
-use super::request::{End, Event, Shared, carry};
+use super::letters::{Claim, Letters};
+use super::request::{End, at};
+use super::traffic::{News, Traffic};
 use crate::codec::{self, Content, Decoder, Unit};
 use crate::error::{Error, Kind};
 use crate::metrics::Counts;
-use crate::plan::batch::{Batch, Cut};
 use crate::plan::ledger::{Ledger, Ticket};
-use crate::plan::limits::HARD_LIMIT;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Position, Record};
 use crate::sink::Sink;
@@ -30,9 +27,9 @@ use crate::store::dead_letters::{DeadLetter, DeadLetters};
 pub struct Settings {
     /// The most bytes of one request before compression, up to 9 MiB.
     pub request_bytes: usize,
-    /// The most operations of one request.
+    /// The most operations of one request, at least 1.
     pub request_operations: usize,
-    /// The most requests at once.
+    /// The most requests at once, at least 1.
     pub requests_in_flight: usize,
     /// How long an operation waits for others.
     pub linger: Duration,
@@ -52,80 +49,51 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
-    /// Bytes of records and operations that may wait to be settled; the bodies under way take as much again as one third of the whole.
-    fn budget(&self) -> usize {
-        self.request_bytes.saturating_mul(self.requests_in_flight).saturating_mul(2)
-    }
-}
-
-/// Letters kept back to be stored together, at most.
-const LETTERS: usize = 500;
-/// Bytes of their payloads, at most.
-const LETTER_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes that an operation on its way takes beside its document and its ids.
+const OPERATION: usize = 384;
 
 /// The line from records to a sink.
 pub struct Deliver {
     decoder: Decoder,
     mapping: Mapping,
-    dead_letters: Arc<DeadLetters>,
     settings: Settings,
-    shared: Arc<Shared>,
-    events: UnboundedReceiver<Event>,
-    requests: JoinSet<()>,
-    in_flight: usize,
+    traffic: Traffic,
+    letters: Letters,
     ledger: Ledger,
     counts: Counts,
-    batch: Batch<Claim>,
-    batch_since: Option<Instant>,
-    letters: Vec<(DeadLetter, Ticket)>,
-    letter_bytes: usize,
     units: Vec<Unit>,
     failed: Option<Error>,
-    /// The ids of the letters that were stored, where somebody wants to know.
-    remembered: Option<Vec<String>>,
 }
 
 impl Deliver {
     /// A line; nothing is sent before the first record.
     pub fn new(decoder: Decoder, mapping: Mapping, sink: Arc<dyn Sink>, dead_letters: Arc<DeadLetters>, settings: Settings) -> Self {
-        let (sender, events) = unbounded_channel();
-        let shared = Shared {
-            sink,
-            events: sender,
-            limit: AtomicUsize::new(HARD_LIMIT),
-            progress: Mutex::new(Instant::now()),
-            give_up_after: settings.give_up_after,
+        let settings = Settings {
+            request_operations: settings.request_operations.max(1),
+            requests_in_flight: settings.requests_in_flight.max(1),
+            ..settings
         };
         Self {
             decoder,
             mapping,
-            dead_letters,
             settings,
-            shared: Arc::new(shared),
-            events,
-            requests: JoinSet::new(),
-            in_flight: 0,
+            traffic: Traffic::new(sink, settings),
+            letters: Letters::new(dead_letters),
             ledger: Ledger::default(),
             counts: Counts::default(),
-            batch: Batch::default(),
-            batch_since: None,
-            letters: Vec::new(),
-            letter_bytes: 0,
             units: Vec::new(),
             failed: None,
-            remembered: None,
         }
     }
 
     /// From now on the ids of stored dead letters are remembered. For runs of which the letters are few.
     pub(super) fn remember_letters(&mut self) {
-        self.remembered.get_or_insert_default();
+        self.letters.remember();
     }
 
     /// The ids of the letters stored since [`remember_letters`](Self::remember_letters).
     pub(super) fn remembered_letters(&self) -> impl Iterator<Item = &str> {
-        self.remembered.iter().flatten().map(String::as_str)
+        self.letters.remembered()
     }
 
     /// Takes a record in; waits for room first.
@@ -199,25 +167,19 @@ impl Deliver {
                 self.counts.skip(reason);
                 self.ledger.settle(claim.ticket);
             }
-            Planned::Fault(fault) => self.dead_letter(claim.letter(fault), claim.ticket).await?,
+            Planned::Fault(fault) => {
+                self.letters.push(claim.letter(fault), claim.ticket);
+                self.store_many_letters().await?;
+            }
             Planned::Operation(operation) => {
-                let bytes = self.settings.request_bytes.min(self.shared.limit.load(Ordering::Relaxed));
-                let cut = Cut { bytes, operations: self.settings.request_operations };
-                if self.batch.is_full_for(&operation, cut) {
-                    self.send_batch().await?;
+                self.ledger.grow(claim.ticket, operation.size() + OPERATION);
+                if self.traffic.is_full_for(&operation) {
+                    self.send().await?;
                 }
-                self.ledger.grow(claim.ticket, operation.size());
-                self.batch_since.get_or_insert_with(Instant::now);
-                self.batch.push(operation, claim);
+                self.traffic.push(operation, claim);
             }
         }
         Ok(())
-    }
-
-    /// When the operations that wait for company have waited long enough.
-    pub fn linger_until(&self) -> Option<Instant> {
-        let letters = (!self.letters.is_empty()).then(Instant::now);
-        self.batch_since.or(letters).map(|since| since + self.settings.linger)
     }
 
     /// Sends what waits, stores the letters that were kept back, and hears what requests have to tell. Returns without waiting for replies.
@@ -225,9 +187,23 @@ impl Deliver {
     /// # Errors
     /// As [`push`](Self::push).
     pub async fn flush(&mut self) -> Result<(), Error> {
+        self.hear().await?;
         self.store_letters().await?;
-        self.send_batch().await?;
-        self.hear().await
+        self.send().await
+    }
+
+    /// Does what there is to do while no record comes: sends what has waited for company long enough, stores letters, hears replies. Returns
+    /// after each thing done, and waits as long as there is nothing. May be dropped at any time.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub async fn tend(&mut self) -> Result<(), Error> {
+        let since = self.traffic.since().into_iter().chain(self.letters.since()).min();
+        tokio::select! {
+            biased;
+            () = at(since.map(|since| self.settings.lingered(since))) => self.flush().await,
+            heard = self.news(), if !self.traffic.is_quiet() => heard,
+        }
     }
 
     /// The counts so far; what is under way is `pending`.
@@ -253,135 +229,126 @@ impl Deliver {
     /// As [`push`](Self::push); what is not settled then shows in [`counts`](Self::counts) as pending.
     pub async fn finish(&mut self) -> Result<(), Error> {
         self.flush().await?;
-        while self.in_flight > 0 {
-            self.next_event().await?;
-            self.hear().await?;
-        }
-        self.store_letters().await?;
-        self.shared.sink.finish().await
-    }
-
-    /// Lets what is under way end within the time, and abandons the rest. Sends nothing more.
-    pub async fn stop(&mut self, grace: Duration) {
-        let until = Instant::now() + grace;
-        while self.in_flight > 0 {
-            match tokio::time::timeout_at(until, self.events.recv()).await {
-                Ok(Some(event)) => {
-                    if let Err(error) = self.heard(event).await {
-                        tracing::warn!("{error}");
-                    }
-                }
-                _ => break,
+        while !self.traffic.is_quiet() {
+            self.tend().await?;
+            // What waited for its document comes back into the batch.
+            if self.traffic.may_send() {
+                self.traffic.send();
             }
         }
-        if let Err(error) = self.store_letters().await {
-            tracing::warn!("{error}");
+        self.store_letters().await?;
+        self.traffic.sink().finish().await
+    }
+
+    /// Lets what is with the sink come to its end within the time, and abandons the rest. Sends nothing more.
+    pub async fn stop(&mut self, grace: Duration) {
+        let until = Instant::now() + grace;
+        self.traffic.stop();
+        let ended = timeout_at(until, async {
+            // What waits may have waited for nothing but company, while a sink that hangs takes all the time there is.
+            let stored = self.store_letters().await;
+            while !self.traffic.is_quiet() {
+                let news = self.traffic.news().await;
+                self.apply(news);
+            }
+            stored.and(self.store_letters().await)
+        });
+        match ended.await {
+            Ok(Ok(())) => {}
+            // It has been told already, or will be.
+            Ok(Err(error)) if self.failed.as_ref() == Some(&error) => {}
+            Ok(Err(error)) => tracing::warn!("{error}"),
+            Err(_) => tracing::warn!("what was under way did not end in {grace:?} and was abandoned; it counts as pending"),
         }
-        self.requests.shutdown().await;
-        self.in_flight = 0;
+        self.traffic.abandon().await;
     }
 
     async fn room_for(&mut self, bytes: usize) -> Result<(), Error> {
         self.hear().await?;
+        // A record that is larger than the whole budget goes alone.
         while self.ledger.held() > 0 && self.ledger.held() + bytes > self.settings.budget() {
-            self.store_letters().await?;
-            if self.in_flight == 0 {
-                if self.batch.is_empty() {
-                    break;
-                }
-                self.send_batch().await?;
+            if self.letters.are_any() {
+                self.store_letters().await?;
+            } else if self.traffic.has_batch() && self.traffic.may_send() {
+                self.traffic.send();
+            } else if self.traffic.is_quiet() {
+                break;
+            } else {
+                self.news().await?;
             }
-            self.next_event().await?;
         }
         Ok(())
     }
 
-    async fn send_batch(&mut self) -> Result<(), Error> {
-        if self.batch.is_empty() {
-            return Ok(());
+    /// Sends the batch as soon as another request may be sent.
+    async fn send(&mut self) -> Result<(), Error> {
+        while self.traffic.has_batch() {
+            if self.traffic.may_send() {
+                self.traffic.send();
+                break;
+            }
+            self.news().await?;
         }
-        while self.in_flight >= self.settings.requests_in_flight {
-            self.next_event().await?;
-        }
-        self.batch_since = None;
-        self.in_flight += 1;
-        let slots = self.batch.take();
-        self.requests.spawn(carry(slots, self.shared.clone()));
         Ok(())
     }
 
     /// Takes in what requests have told already.
     async fn hear(&mut self) -> Result<(), Error> {
-        while let Ok(event) = self.events.try_recv() {
-            self.heard(event).await?;
+        while let Some(news) = self.traffic.old_news() {
+            self.apply(news);
+            self.store_many_letters().await?;
         }
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    async fn next_event(&mut self) -> Result<(), Error> {
-        if let Some(event) = self.events.recv().await {
-            self.heard(event).await?;
-        }
+    async fn news(&mut self) -> Result<(), Error> {
+        let news = self.traffic.news().await;
+        self.apply(news);
+        self.store_many_letters().await?;
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    async fn heard(&mut self, event: Event) -> Result<(), Error> {
-        match event {
-            Event::Settled(settled) => {
-                for (claim, end) in settled {
+    fn apply(&mut self, news: News) {
+        match news {
+            News::Settled(settled) => {
+                for (slot, end) in settled {
                     *match end {
                         End::Indexed => &mut self.counts.indexed,
                         End::Deleted => &mut self.counts.deleted,
                         End::Stale => &mut self.counts.stale,
                         End::Absent => &mut self.counts.absent,
-                        End::Compacted => &mut self.counts.compacted,
                     } += 1;
-                    self.ledger.settle(claim.ticket);
+                    self.ledger.settle(slot.attached.ticket);
+                    for (_, claim) in slot.superseded {
+                        self.counts.compacted += 1;
+                        self.ledger.settle(claim.ticket);
+                    }
                 }
             }
-            Event::Poison(poison) => {
+            News::Poison(poison) => {
                 for p in poison {
-                    let letter = p.claim.refused(&p.operation, p.attempts, p.first, p.error);
-                    self.dead_letter(letter, p.claim.ticket).await?;
+                    self.letters.push(p.claim.refused(&p.operation, p.attempts, p.first, p.error), p.claim.ticket);
                 }
             }
-            Event::Over(result) => {
-                self.in_flight -= 1;
-                // Finished tasks are taken out, so that the set does not grow with the run.
-                while self.requests.try_join_next().is_some() {}
-                if let Err(error) = result {
-                    self.failed.get_or_insert(error);
-                }
+            News::Failed(error) => {
+                self.failed.get_or_insert(error);
             }
+            News::Nothing => {}
         }
-        Ok(())
     }
 
-    async fn dead_letter(&mut self, letter: DeadLetter, ticket: Ticket) -> Result<(), Error> {
-        tracing::warn!(id = %letter.id, document_id = letter.document_id.as_deref(), "dead letter: {} at {}: {}", letter.origin, letter.position, letter.error);
-        self.letter_bytes += letter.payload.len();
-        self.letters.push((letter, ticket));
-        if self.letters.len() >= LETTERS || self.letter_bytes >= LETTER_BYTES {
-            self.store_letters().await?;
-        }
-        Ok(())
+    async fn store_many_letters(&mut self) -> Result<(), Error> {
+        if self.letters.are_many() { self.store_letters().await } else { Ok(()) }
     }
 
     async fn store_letters(&mut self) -> Result<(), Error> {
-        if self.letters.is_empty() {
-            return Ok(());
+        while self.letters.are_any() {
+            let tickets = self.letters.store().await.inspect_err(|error| {
+                self.failed.get_or_insert_with(|| error.clone());
+            })?;
+            self.counts.dead_letters += tickets.len() as u64;
+            tickets.into_iter().for_each(|ticket| self.ledger.settle(ticket));
         }
-        let (letters, tickets): (Vec<_>, Vec<_>) = self.letters.drain(..).unzip();
-        self.letter_bytes = 0;
-        if let Err(error) = self.dead_letters.append(&letters).await {
-            self.failed.get_or_insert(error.clone());
-            return Err(error);
-        }
-        self.counts.dead_letters += tickets.len() as u64;
-        if let Some(remembered) = &mut self.remembered {
-            remembered.extend(letters.into_iter().map(|letter| letter.id));
-        }
-        tickets.into_iter().for_each(|ticket| self.ledger.settle(ticket));
         Ok(())
     }
 }

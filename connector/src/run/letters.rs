@@ -1,14 +1,21 @@
-//! Where a unit came from, and the dead letter that is made of it when it can never succeed.
+//! Where a unit came from, the dead letter that is made of it when it can never succeed, and the letters that wait to be stored together.
+//!
+//! A letter is kept until the store has said that it has it, so that a store that fails loses none; and a write goes on by itself, so that a
+//! caller that goes away meanwhile loses none and stores none twice.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::clock;
+use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::ledger::Ticket;
 use crate::record::{Fault, Origin, Position};
-use crate::store::dead_letters::{DeadLetter, FORMAT_VERSION, identify};
+use crate::store::dead_letters::{DeadLetter, DeadLetters, FORMAT_VERSION, identify};
 
 /// What is known of a unit from its record on.
 #[derive(Debug, Clone)]
@@ -62,4 +69,118 @@ impl Claim {
             ..self.letter(error)
         }
     }
+}
+
+/// Letters kept back to be stored together, at most.
+const LETTERS: usize = 500;
+/// Bytes of their payloads, at most.
+const LETTER_BYTES: usize = 4 * 1024 * 1024;
+/// Letters of a run that are each told in the log; of those that follow, one in a while.
+const TOLD: u64 = 20;
+/// How long nothing is said of letters then.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// A letter, and the record that it is about.
+type Waiting = (DeadLetter, Ticket);
+
+/// Letters that wait to be stored, and how many were.
+pub(super) struct Letters {
+    store: Arc<DeadLetters>,
+    waiting: Vec<Waiting>,
+    bytes: usize,
+    /// Those that are being stored.
+    writing: Option<JoinHandle<(Vec<Waiting>, Result<(), Error>)>>,
+    since: Option<Instant>,
+    made: u64,
+    told: Option<Instant>,
+    /// The ids of the letters that were stored, where somebody wants to know.
+    remembered: Option<Vec<String>>,
+}
+
+impl Letters {
+    pub(super) fn new(store: Arc<DeadLetters>) -> Self {
+        Self { store, waiting: Vec::new(), bytes: 0, writing: None, since: None, made: 0, told: None, remembered: None }
+    }
+
+    /// From now on the ids of stored letters are remembered.
+    pub(super) fn remember(&mut self) {
+        self.remembered.get_or_insert_default();
+    }
+
+    /// The ids of the letters stored since [`remember`](Self::remember).
+    pub(super) fn remembered(&self) -> impl Iterator<Item = &str> {
+        self.remembered.iter().flatten().map(String::as_str)
+    }
+
+    /// Takes a letter in.
+    pub(super) fn push(&mut self, letter: DeadLetter, ticket: Ticket) {
+        self.tell(&letter);
+        self.since.get_or_insert_with(Instant::now);
+        self.bytes += letter.payload.len();
+        self.waiting.push((letter, ticket));
+    }
+
+    fn tell(&mut self, letter: &DeadLetter) {
+        self.made += 1;
+        let now = Instant::now();
+        if self.made > TOLD && self.told.is_some_and(|told| now.duration_since(told) < PAUSE) {
+            return;
+        }
+        self.told = Some(now);
+        let DeadLetter { origin, position, error, id, .. } = letter;
+        let document_id = letter.document_id.as_deref();
+        tracing::warn!(%id, document_id, so_far = self.made, "dead letter: {origin} at {position}: {error}");
+    }
+
+    /// Since when the oldest letter waits.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
+    /// Whether they have to be stored before more come in.
+    pub(super) fn are_many(&self) -> bool {
+        self.waiting.len() >= LETTERS || self.bytes >= LETTER_BYTES
+    }
+
+    /// Whether there is any that is not stored.
+    pub(super) fn are_any(&self) -> bool {
+        self.writing.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Stores what waits, or comes back to what is being stored; gives the records of what was stored, which may be settled now. May be dropped
+    /// at any time.
+    ///
+    /// # Errors
+    /// Nothing counts as stored, and all of it still waits.
+    pub(super) async fn store(&mut self) -> Result<Vec<Ticket>, Error> {
+        let writing = self.writing.get_or_insert_with(|| {
+            self.bytes = 0;
+            tokio::spawn(write(self.store.clone(), std::mem::take(&mut self.waiting)))
+        });
+        let written = writing.await;
+        self.writing = None;
+        let (letters, result) =
+            written.map_err(|error| Error::new(Kind::DeadLetters, format!("dead letters: the work was not finished: {error}")))?;
+        if let Err(error) = result {
+            self.bytes += letters.iter().map(|(letter, _)| letter.payload.len()).sum::<usize>();
+            self.waiting.splice(0..0, letters);
+            return Err(error);
+        }
+        self.since = (!self.waiting.is_empty()).then(Instant::now);
+        Ok(letters
+            .into_iter()
+            .map(|(letter, ticket)| {
+                if let Some(remembered) = &mut self.remembered {
+                    remembered.push(letter.id);
+                }
+                ticket
+            })
+            .collect())
+    }
+}
+
+async fn write(store: Arc<DeadLetters>, waiting: Vec<Waiting>) -> (Vec<Waiting>, Result<(), Error>) {
+    let (letters, tickets): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
+    let result = store.append(&letters).await;
+    (letters.into_iter().zip(tickets).collect(), result)
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use tokio::time::sleep_until;
 
 use super::deliver::{Deliver, interrupted};
 use crate::error::{Error, Kind};
@@ -36,31 +35,30 @@ pub async fn sync(
         scanned = scan(capture, deliver, &mut progress) => scanned,
     };
     let finished = match &scanned {
-        Err(error) if matches!(error.kind, Kind::Interrupted | Kind::Sink | Kind::Pending | Kind::DeadLetters) => {
-            deliver.stop(GRACE).await;
-            Ok(())
-        }
+        Err(error) if matches!(error.kind, Kind::Interrupted | Kind::Sink | Kind::Pending | Kind::DeadLetters) => Ok(()),
         _ => tokio::select! {
             biased;
-            () = stopped(&mut stop) => {
-                deliver.stop(GRACE).await;
-                Err(interrupted())
-            }
+            () = stopped(&mut stop) => Err(interrupted()),
             finished = deliver.finish() => finished,
         },
     };
+    let result = scanned.and(finished);
+    if result.is_err() {
+        deliver.stop(GRACE).await;
+    }
     progress(u64::MAX, &deliver.counts());
-    scanned.and(finished)
+    result
 }
 
 async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut(u64, &Counts)) -> Result<(), Error> {
     let mut reading = spawn_blocking(move || read(capture));
+    let mut so_far = 0;
     loop {
-        let linger = deliver.linger_until();
         let (capture, page) = tokio::select! {
             page = &mut reading => page.map_err(|error| Error::new(Kind::Source, format!("the source could not be read: {error}")))?,
-            () = async { match linger { Some(until) => sleep_until(until).await, None => pending().await } } => {
-                deliver.flush().await?;
+            tended = deliver.tend() => {
+                tended?;
+                progress(so_far, &deliver.counts());
                 continue;
             }
         };
@@ -70,7 +68,8 @@ async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut
         for record in &page.records {
             deliver.push(record).await?;
         }
-        progress(page.read, &deliver.counts());
+        so_far = page.read;
+        progress(so_far, &deliver.counts());
     }
 }
 

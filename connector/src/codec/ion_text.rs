@@ -1,0 +1,258 @@
+//! Ion text, read by ion-rs and handed on as elements or in its binary form.
+//!
+//! ion-rs parses text recursively, unwraps a few things that a text may well get wrong, and keeps lengths of decimals in 16 bits. So a text is
+//! looked through before ion-rs gets it, and what gets past that and still panics is a fault of its record like any other damage.
+//!
+//! Never gives ion-rs a text that nests deeper than [`MAX_TEXT_DEPTH`], never lets a panic through.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ion_rs::v1_0::{Binary, Text};
+use ion_rs::{Element, ElementReader as _, Reader, Writer};
+
+use crate::record::Fault;
+
+/// Levels of lists and structs that a text may have: an unoptimised ion-rs takes 17 KiB of stack for each, a thread may have 2 MiB.
+/// OpenSearch maps 20 levels of objects by default.
+pub(super) const MAX_TEXT_DEPTH: usize = 67;
+
+/// Digits in a row that a number may have, which is what [`super::ion_json`] writes out. ion-rs counts them modulo 65,536.
+const MAX_DIGITS: usize = 2_500;
+
+/// Digits after a `$`: a symbol by its number, which ion-rs unwraps as 64 bits.
+const MAX_SYMBOL_DIGITS: usize = 18;
+
+fn unreadable() -> Fault {
+    Fault::new("undecodable", "expected a QLDB stream record in Ion text, found something that is not Ion")
+}
+
+/// The top-level values of a text, in their order; a fault, where there is one, is the last.
+pub(super) fn elements(text: &str) -> impl Iterator<Item = Result<Element, Fault>> {
+    let mut reader = Some(look_through(text).and_then(|()| guarded(|| Reader::new(Text, text).ok())));
+    std::iter::from_fn(move || {
+        let element = reader.take()?.and_then(|mut open| {
+            let element = guarded(|| open.read_next_element().ok())?;
+            reader = element.is_some().then_some(Ok(open));
+            Ok(element)
+        });
+        element.transpose()
+    })
+}
+
+/// An element as Ion binary, which has one reader for the whole line.
+///
+/// # Errors
+/// What ion-rs does not write: decimals and timestamps of more than 32 bytes.
+pub(super) fn to_binary(element: &Element) -> Result<Vec<u8>, Fault> {
+    let write = || -> ion_rs::IonResult<Vec<u8>> {
+        let mut writer = Writer::new(Binary, Vec::new())?;
+        writer.write(element)?;
+        writer.close()
+    };
+    guarded(|| write().ok())
+        .map_err(|_| Fault::new("undecodable", "expected Ion text with numbers of at most 70 digits, found longer ones"))
+}
+
+/// Runs a part of ion-rs; a panic of it is an unreadable text.
+pub(super) fn guarded<T>(read: impl FnOnce() -> Option<T>) -> Result<T, Fault> {
+    // Nothing that `read` has touched is used after a panic.
+    catch_unwind(AssertUnwindSafe(read)).ok().flatten().ok_or_else(unreadable)
+}
+
+/// Refuses what ion-rs must not be given.
+fn look_through(text: &str) -> Result<(), Fault> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut at) = (0usize, 0usize);
+    while let Some(byte) = bytes.get(at) {
+        let rest = &bytes[at..];
+        at += match byte {
+            b'{' if rest.starts_with(b"{{") => lob(rest)?,
+            b'{' | b'[' | b'(' => {
+                depth += 1;
+                if depth > MAX_TEXT_DEPTH {
+                    let reason = format!("expected at most {MAX_TEXT_DEPTH} levels of lists and structs in Ion text, found more");
+                    return Err(Fault::new("nested_too_deeply", reason));
+                }
+                1
+            }
+            b'}' | b']' | b')' => {
+                depth = depth.saturating_sub(1);
+                1
+            }
+            b'/' if rest.starts_with(b"//") => memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()),
+            b'/' if rest.starts_with(b"/*") => memchr::memmem::find(&rest[2..], b"*/").map_or(rest.len(), |end| end + 4),
+            b'\'' if rest.starts_with(b"'''") => quoted(rest, b"'''")?,
+            b'"' | b'\'' => quoted(rest, &rest[..1])?,
+            b'$' if digits(&rest[1..]) > MAX_SYMBOL_DIGITS => return Err(unreadable()),
+            b'0'..=b'9' => match digits(rest) {
+                run if run > MAX_DIGITS => {
+                    let reason = format!("expected a number of at most {MAX_DIGITS} digits, found one of {run}");
+                    return Err(Fault::new("number_too_long", reason));
+                }
+                run => run,
+            },
+            _ => 1,
+        };
+    }
+    Ok(())
+}
+
+/// Digits that `rest` begins with; underscores between them count.
+fn digits(rest: &[u8]) -> usize {
+    rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'_').count()
+}
+
+/// Bytes from an opening quote to the end of its closing one.
+fn quoted(rest: &[u8], quote: &[u8]) -> Result<usize, Fault> {
+    let mut at = quote.len();
+    while at < rest.len() {
+        if rest[at] == b'\\' {
+            if rest[at + 1..].first() == Some(&b'U') && !names_a_character(&rest[at + 2..]) {
+                return Err(unreadable());
+            }
+            at += 2;
+        } else if rest[at..].starts_with(quote) {
+            return Ok(at + quote.len());
+        } else {
+            at += 1;
+        }
+    }
+    Ok(rest.len())
+}
+
+/// Whether eight hexadecimal digits name a character that ion-rs can make; it unwraps those beyond the last.
+fn names_a_character(digits: &[u8]) -> bool {
+    let digits = digits.get(..8).and_then(|digits| std::str::from_utf8(digits).ok());
+    digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).is_some_and(|code| code <= 0x10_FFFF)
+}
+
+/// Bytes of a blob or clob with its braces: the slashes of Base64 begin no comment.
+fn lob(rest: &[u8]) -> Result<usize, Fault> {
+    let mut at = 2;
+    while let Some(byte) = rest.get(at) {
+        at += match byte {
+            b'}' if rest[at..].starts_with(b"}}") => return Ok(at + 2),
+            b'"' => quoted(&rest[at..], b"\"")?,
+            b'\'' if rest[at..].starts_with(b"'''") => quoted(&rest[at..], b"'''")?,
+            _ => 1,
+        };
+    }
+    Ok(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<String> {
+        elements(text).map(|element| element.map_or_else(|fault| fault.kind, |element| element.to_string())).collect()
+    }
+
+    fn refused(text: &str) -> String {
+        look_through(text).unwrap_err().kind
+    }
+
+    #[test]
+    fn values_come_one_by_one_until_the_damage() {
+        assert_eq!(kinds("1 two [3]"), ["1", "two", "[3]"]);
+        assert_eq!(kinds("1 two [3"), ["1", "two", "undecodable"]);
+        assert_eq!(kinds("1 ] 2"), ["1", "undecodable"]);
+        assert_eq!(kinds("// nothing"), [] as [&str; 0]);
+        assert_eq!(kinds("/* nothing"), ["undecodable"]);
+        assert_eq!(kinds("$ion_1_1 1"), ["undecodable"]);
+        assert_eq!(kinds("$ion_symbol_table::{symbols:[\"a\"]} $10 $11"), ["a", "undecodable"]);
+    }
+
+    #[test]
+    fn a_text_may_nest_so_deep_and_no_deeper() {
+        for (open, close) in [("[", "]"), ("(", ")"), ("{a:", "}"), ("x::{a:", "}"), ("x::[", "]")] {
+            let nested = |levels: usize| format!("{}1{}", open.repeat(levels), close.repeat(levels));
+            assert_eq!(elements(&nested(MAX_TEXT_DEPTH)).filter(Result::is_ok).count(), 1, "{open}");
+            assert_eq!(kinds(&nested(MAX_TEXT_DEPTH + 1)), ["nested_too_deeply"]);
+            assert_eq!(kinds(&nested(100_000)), ["nested_too_deeply"]);
+            assert_eq!(kinds(&open.repeat(100_000)), ["nested_too_deeply"], "without an end");
+        }
+    }
+
+    #[test]
+    fn brackets_in_texts_and_comments_do_not_nest() {
+        let many = "[{(".repeat(100);
+        for text in [
+            format!("\"{many}\""),
+            format!("\"\\\"{many}\""),
+            format!("'{many}'"),
+            format!("'\\'{many}'"),
+            format!("'''{many}''' '''{many}'''"),
+            format!("''' ' '' \" {many}'''"),
+            format!("{{{{\"{many}\"}}}}"),
+            format!("{{{{ '''{many}''' }}}}"),
+            format!("// {many}\n1"),
+            format!("/* {many} */ 1"),
+            format!("/*/ {many} */ 1"),
+            format!("[1,\n// \"\n2, /* ' */ \"{many}\"]"),
+            format!("['',\"{many}\"]"),
+            format!("{{'a':'''{many}'''}}"),
+        ] {
+            assert_eq!(look_through(&text), Ok(()), "{text}");
+            assert!(elements(&text).all(|element| element.is_ok()), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_hides_brackets_that_nest() {
+        let many = "[".repeat(200);
+        for before in [
+            "\"\" ",
+            "\"\\\\\" ",
+            "'' ",
+            "'\\\\' ",
+            "'''''' ",
+            "''' ' ''' ",
+            "// x\n",
+            "// x\r",
+            "/**/",
+            "/* // */",
+            "{{//}} ",
+            "{{ab/*}} ",
+            "{{\"/*\"}} ",
+            "{{'''//'''}}",
+            "{a:'//'} ",
+            "\"'\" ",
+            "'\"' ",
+        ] {
+            assert_eq!(refused(&format!("{before}{many}")), "nested_too_deeply", "{before}");
+        }
+    }
+
+    #[test]
+    fn what_ion_rs_unwraps_is_refused_before() {
+        assert_eq!(kinds("[1, $99999999999999999999999]"), ["undecodable"]);
+        assert_eq!(kinds("\"\\U00110000\""), ["undecodable"]);
+        assert_eq!(kinds("'\\UFFFFFFFF'::1"), ["undecodable"]);
+        assert_eq!(kinds("'''\\UFFFFFFFF'''"), ["undecodable"]);
+        assert_eq!(kinds("\"\\U0010FFFF\" \"\\\\U00110000\""), ["\"\u{10FFFF}\"", "\"\\\\U00110000\""]);
+    }
+
+    #[test]
+    fn numbers_of_too_many_digits_are_refused_before_ion_rs_counts_them() {
+        let digits = "7".repeat(MAX_DIGITS);
+        assert_eq!(kinds(&digits), [digits.clone()]);
+        assert_eq!(kinds(&format!("{digits}7")), ["number_too_long"]);
+        // In 16 bits, the length of this one is 5.
+        assert_eq!(kinds(&format!("1.{}", "7".repeat(65_540))), ["number_too_long"]);
+        assert_eq!(kinds(&format!("\"{digits}7\"")), [format!("\"{digits}7\"")], "in a text they are none");
+    }
+
+    #[test]
+    fn a_panic_is_an_unreadable_text() {
+        assert_eq!(guarded(|| -> Option<()> { None }), Err(unreadable()));
+        assert_eq!(guarded(|| Some(1)), Ok(1));
+        assert_eq!(guarded(|| -> Option<()> { std::panic::resume_unwind(Box::new("as ion-rs would")) }), Err(unreadable()));
+    }
+
+    #[test]
+    fn a_number_that_ion_rs_does_not_write_is_a_fault_of_its_own_value() {
+        let found: Vec<_> = elements(&format!("1 0.{} 2", "7".repeat(100))).map(|element| to_binary(&element.unwrap()).is_ok()).collect();
+        assert_eq!(found, [true, false, true]);
+    }
+}

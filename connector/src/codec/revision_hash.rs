@@ -1,0 +1,101 @@
+//! The hash of a revision: `hash = dot(ionhash(metadata), ionhash(data))` (QLDB developer guide, "Verifying a document revision").
+//!
+//! Hashes follow from Ion values, never from JSON, so the value that is being decoded is read once more by ion-rs, which has the Ion Hash.
+//! Never reads anything that nests deeper than a document may.
+
+use ion_rs::v1_0::Binary;
+use ion_rs::{Element, ElementReader as _, Reader};
+use sha2::{Digest, Sha256};
+
+use super::ion_binary::{self, Type, Value};
+use super::ion_json::MAX_DEPTH;
+use super::ion_text::guarded;
+use crate::metrics::Notes;
+use crate::record::Fault;
+use crate::revision::Change;
+
+/// Structs around a revision's data.
+const ENVELOPE_DEPTH: usize = 3;
+
+/// The same top-level values once more, as elements. Follows the reader of the record, so that each is read once, whatever their number.
+pub(super) struct Elements<'a> {
+    reader: Option<Reader<Binary, &'a [u8]>>,
+    read: usize,
+}
+
+impl<'a> Elements<'a> {
+    pub(super) fn new(record: &'a [u8]) -> Self {
+        Self { reader: guarded(|| Reader::new(Binary, record).ok()).ok(), read: 0 }
+    }
+
+    /// The value with this place in the record, which the record's own reader has just read. Those before it are passed over, and one that
+    /// nests too deeply is not read: ion-rs builds elements recursively.
+    pub(super) fn get(&mut self, index: usize, value: Value<'_>) -> Option<Element> {
+        is_shallow(value, MAX_DEPTH + ENVELOPE_DEPTH)?;
+        // Behind a fault there is nothing to be read.
+        let mut reader = self.reader.take()?;
+        while self.read < index {
+            guarded(|| reader.next().ok()?.map(|_| ())).ok()?;
+            self.read += 1;
+        }
+        let element = guarded(|| reader.read_next_element().ok()?).ok()?;
+        self.read += 1;
+        self.reader = Some(reader);
+        Some(element)
+    }
+}
+
+fn is_shallow(value: Value<'_>, levels: usize) -> Option<()> {
+    match value.ion_type {
+        Type::List | Type::SExp | Type::Struct if levels == 0 => None,
+        Type::Struct => ion_binary::fields(value).try_for_each(|field| is_shallow(field.ok()?.1, levels - 1)),
+        Type::List | Type::SExp => ion_binary::items(value).try_for_each(|item| is_shallow(item.ok()?, levels - 1)),
+        _ => Some(()),
+    }
+}
+
+/// Checks a revision. A redacted one has its `dataHash` in place of the data's hash. How the hash of a deletion is made is not published, so
+/// it stays unchecked.
+///
+/// # Errors
+/// Another hash than the stated one, and Ion that ion-rs cannot read.
+pub(super) fn verify(
+    change: &Change,
+    stated: Option<&[u8]>,
+    data_hash: Option<&[u8]>,
+    element: impl FnOnce() -> Option<Element>,
+    notes: &mut Notes,
+) -> Result<(), Fault> {
+    let Some(stated) = stated.filter(|_| *change != Change::Delete) else {
+        notes.hashes_unchecked += 1;
+        return Ok(());
+    };
+    let unreadable = || Fault::new("undecodable", "expected a revision that can be hashed, found Ion that cannot be read as a whole");
+    let element = element().ok_or_else(unreadable)?;
+    // Of a repeated member the last counts, as it does for what is written: a hash must not vouch for another one.
+    let member = |parent: Option<&Element>, name: &str| parent?.as_struct()?.get_all(name).last().cloned();
+    let revision = member(member(Some(&element), "payload").as_ref(), "revision");
+    let hash_of = |name: &str| {
+        let value = member(revision.as_ref(), name);
+        guarded(|| Some(ion_rs::ion_hash::sha256(value.as_ref()?).ok()?.to_vec())).map_err(|_| unreadable())
+    };
+    let metadata = hash_of("metadata")?;
+    let data = match change {
+        Change::Put(_) => hash_of("data")?,
+        _ => data_hash.unwrap_or_default().to_vec(),
+    };
+    if dot(&metadata, &data) == stated {
+        notes.hashes_verified += 1;
+        return Ok(());
+    }
+    notes.hashes_mismatched += 1;
+    let reason = "expected the revision's hash to follow from its metadata and data, found another one: its content was changed";
+    Err(Fault::new("hash_mismatch", reason))
+}
+
+/// The SHA-256 of two hashes, the smaller one first, compared as signed bytes from the last byte to the first.
+fn dot(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let signed = |hash: &[u8]| hash.iter().rev().map(|byte| *byte as i8).collect::<Vec<_>>();
+    let (first, second) = if signed(a) <= signed(b) { (a, b) } else { (b, a) };
+    Sha256::new().chain_update(first).chain_update(second).finalize().to_vec()
+}
