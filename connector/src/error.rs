@@ -1,6 +1,7 @@
 //! What ends a command: one error type for a caller's mistake, an edge that is down and a broken promise, and the exit codes.
 //!
-//! A record that cannot be used is not an error: it is a [`Fault`](crate::record::Fault) and becomes a dead letter. A leaf: imports nothing.
+//! A record that cannot be used is not an error: it is a [`Fault`](crate::record::Fault) and becomes a dead letter. A leaf: imports
+//! nothing.
 
 use std::fmt;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! A Kinesis event in, a partial-batch reply out: event to records, records to the one delivery function, its answer to `batchItemFailures`.
+//! A Kinesis event in, a partial-batch reply out: event to records, records to the one delivery function, its answer to
+//! `batchItemFailures`.
 //!
 //! Never decodes, retries or decides what is settled, and never names more than one record in a reply: Lambda resumes at the lowest
 //! sequence number it is given, so only that one means anything (reference of the event and the reply: AWS Lambda developer guide,
@@ -21,7 +22,6 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// What could not be settled in that time, or because an edge is down, is answered as the first record to send again.
 ///
 /// # Errors
-///
 /// What a person has to put right (a sink that refuses the pipeline, a configuration that cannot be), and a sink that cannot be
 /// finished: the whole batch fails, and Lambda sends it again.
 pub async fn handle(event: KinesisEvent, line: Deliver, left: Duration) -> Result<KinesisEventResponse, Error> {

@@ -1,8 +1,8 @@
 //! An OpenSearch that does what a healthy one never does: refuse, hang, cut its answers off, or carry a request out and not say so.
 //!
-//! Speaks real HTTP on a loopback port. It keeps documents under external versions, so that what a request did before its answer was lost is
-//! really done, and a test can compare the end with what it should be. A script says how the next `_bulk` requests are answered; when it has
-//! run out, requests are answered properly. It records everything that it was sent.
+//! Speaks real HTTP on a loopback port. It keeps documents under external versions, so that what a request did before its answer was lost
+//! is really done, and a test can compare the end with what it should be. A script says how the next `_bulk` requests are answered; when it
+//! has run out, requests are answered properly. It records everything that it was sent.
 //!
 //! ```ignore
 //! let server = Scripted::start().await;

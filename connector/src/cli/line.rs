@@ -1,6 +1,7 @@
 //! Builds the parts of the line from the settings, and the signal that stops it.
 //!
-//! The one place where configuration becomes parts. Opens what a part needs at its start, so that what cannot work is found before anything is read.
+//! The one place where configuration becomes parts. Opens what a part needs at its start, so that what cannot work is found before anything
+//! is read.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and one file per command that does it.
 //!
-//! Builds the parts and hands them over; holds no decision about records, revisions or operations. Exit codes are said in one place, `error::Exit`.
+//! Builds the parts and hands them over; holds no decision about records, revisions or operations. Exit codes are said in one place,
+//! `error::Exit`.
 
 mod check;
 mod completions;
@@ -92,7 +93,6 @@ impl Context<'_> {
     /// The settings: the options of a command over the configuration file.
     ///
     /// # Errors
-    ///
     /// The file cannot be read, or says something that cannot be.
     fn settings(&self, options: &[&dyn Overriding]) -> Result<Settings, Error> {
         self.resolve(gather(options))

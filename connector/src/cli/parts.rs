@@ -39,7 +39,6 @@ impl Parts {
     /// Builds the parts, and starts the log.
     ///
     /// # Errors
-    ///
     /// A variable or the configuration file says something that cannot be, no sink or no place for dead letters is named (here nobody
     /// would look at a default), or the place for dead letters cannot be written.
     pub async fn from_environment(environment: Environment<'_>) -> Result<Self, Error> {
@@ -66,7 +65,6 @@ impl Parts {
     /// A line for one event.
     ///
     /// # Errors
-    ///
     /// The rules of the configuration cannot be; found when the parts are built.
     pub fn line(&self) -> Result<Deliver, Error> {
         let (sink, dead_letters) = (Arc::clone(&self.sink), Arc::clone(&self.dead_letters));

@@ -18,7 +18,8 @@ use crate::sink::opensearch::OpenSearch;
 
 /// Find documents by what they say
 ///
-/// Finds documents with all the words, wherever they stand in a document; \"several words\" in quotes must stand together, word* is a beginning.
+/// Finds documents with all the words, wherever they stand in a document; "several words" in quotes must stand together, word* is a
+/// beginning.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -21,7 +21,8 @@ use crate::store::dead_letters::DeadLetters;
 /// Bring an index up to date with a source, and stop
 ///
 /// Reads the source from its earliest record to the end that it has now, and writes every revision under its own version. What the index
-/// already holds is counted as stale and left alone, so a run can be repeated at any time, and one that was cut short is simply started again.
+/// already holds is counted as stale and left alone, so a run can be repeated at any time, and one that was cut short is simply started
+/// again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

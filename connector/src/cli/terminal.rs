@@ -81,7 +81,6 @@ impl Terminal {
     /// Prints a result.
     ///
     /// # Errors
-    ///
     /// Standard output cannot be written. A reader that went away is no error.
     pub fn print(&self, text: &str) -> Result<(), Error> {
         let written = self.bars.suspend(|| {
@@ -97,7 +96,6 @@ impl Terminal {
     /// Prints a result as one JSON document on one line.
     ///
     /// # Errors
-    ///
     /// As [`print`](Self::print).
     pub fn print_json(&self, value: &impl serde::Serialize) -> Result<(), Error> {
         let text = serde_json::to_string(value)

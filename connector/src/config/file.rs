@@ -1,6 +1,7 @@
 //! The configuration file as plain data: one struct per table of the file, every key documented with its default.
 //!
-//! Says what was written, not what it comes to: that is [`Settings`](super::Settings). Only keys that mean something today exist; any other is refused.
+//! Says what was written, not what it comes to: that is [`Settings`](super::Settings). Only keys that mean something today exist; any other
+//! is refused.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,7 +66,7 @@ pub struct SinkSection {
     pub auth: Option<Auth>,
     /// The user name for `basic`. Default: the user name in the URL, if any.
     pub username: Option<String>,
-    /// The password for `basic`; keep it out of the file with `${NAME}`. The variable REVSYNC_PASSWORD comes before it. Default: the password in the URL, if any.
+    /// The password for `basic`; best given as `${NAME}`. REVSYNC_PASSWORD comes before it. Default: that in the URL, if any.
     pub password: Option<Secret>,
     /// A file that holds the password and nothing else; read where neither REVSYNC_PASSWORD nor `password` is set. Default: none.
     pub password_file: Option<PathBuf>,
@@ -169,7 +170,7 @@ pub struct TableRule {
     /// Fields to leave out, as paths; taken from what `fields` keeps. Default: none.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// The routing value, in which `{id}` and `{table}` stand for the document's id and the table's name. Default: none, OpenSearch routes by id.
+    /// The routing value, in which `{id}` and `{table}` stand for the document's id and the table's name. Default: none, that is, the id.
     #[serde(default)]
     pub routing: Option<String>,
     /// What a delete of the source does: `delete` the document, or `keep` it (counted as skipped, `filtered`). Default: `delete`.
@@ -184,7 +185,7 @@ pub struct TableRule {
     /// How decimals are written: as a `number` with all its digits, or as a `string`. Default: `number`.
     #[serde(default)]
     pub decimals: Decimals,
-    /// What NaN and the infinities, which JSON does not know, become: `null`, a `string`, or the whole document a `dead_letter`. Default: `null`.
+    /// What NaN and the infinities, which JSON lacks, become: `null`, a `string`, or the whole document a `dead_letter`. Default: `null`.
     #[serde(default)]
     pub non_finite: NonFinite,
     /// A file with the index mapping (JSON, as `revsync mapping` prints it) for an index that is created. Default: none, dynamic mapping.

@@ -19,7 +19,6 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Reads a configuration file's text. `name` is the file's name, for messages.
 ///
 /// # Errors
-///
 /// Text that is no TOML, an unknown key, a variable that is not set, a value of the wrong form; each with file, line and column.
 pub fn parse(text: &str, name: &str, environment: Environment<'_>) -> Result<File, Error> {
     let place = Place { text, name };

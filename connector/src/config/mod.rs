@@ -1,6 +1,7 @@
 //! The configuration: the file as it is written, the options that come before it, and what both come to.
 //!
-//! Plain data for a caller that builds the parts. Opens no source and no sink, and reads no environment but through the function it is handed.
+//! Plain data for a caller that builds the parts. Opens no source and no sink, and reads no environment but through the function it is
+//! handed.
 
 mod example;
 mod file;

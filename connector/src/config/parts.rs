@@ -16,7 +16,6 @@ impl Settings {
     /// The OpenSearch sink's part.
     ///
     /// # Errors
-    ///
     /// The sink is another one.
     pub fn opensearch(&self) -> Result<&opensearch::Config, Error> {
         self.sink
@@ -33,7 +32,6 @@ impl Settings {
     /// The mappings that the rules name, by index.
     ///
     /// # Errors
-    ///
     /// A mapping's file cannot be read, is no JSON object, or belongs to a rule whose index cannot be told.
     pub fn mappings(&self) -> Result<HashMap<String, Value>, Error> {
         let mut mappings = HashMap::new();

@@ -187,7 +187,8 @@ fn likely_sink(text: &str) -> Option<String> {
     }
 }
 
-/// The text without what stands before the last `@`; that ends the credentials even where a password holds a `/` that should have been escaped.
+/// The text without what stands before the last `@`; that ends the credentials even where a password holds a `/` that should have been
+/// escaped.
 fn without_credentials(text: &str) -> String {
     let start = text.find("://").map_or(0, |at| at + 3);
     match text[start..].rfind('@') {

@@ -81,7 +81,6 @@ impl Source {
     /// The place, for a command that cannot do without.
     ///
     /// # Errors
-    ///
     /// None was named.
     pub fn required(&self) -> Result<&SourceUrl, Error> {
         self.url.as_ref().ok_or_else(|| {
@@ -119,7 +118,6 @@ impl Settings {
     /// Merges the options over the file, and checks what can be checked without reaching anything.
     ///
     /// # Errors
-    ///
     /// A place that is none, a number out of its range, an authorisation that lacks its user or password, two rules of one name.
     pub fn resolve(file: File, options: Overrides, environment: Environment<'_>) -> Result<Self, Error> {
         let source = Source {

@@ -26,7 +26,8 @@ const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_0
 const SIZE_EXPECTED: &str = "a size such as \"5MiB\" (B, KiB, MiB, GiB, kB, MB, GB)";
 const TIME_EXPECTED: &str = "a time such as \"200ms\" (ms, s, m, h, d)";
 
-/// Splits `5MiB` into its number and its unit, and multiplies. Sizes are read without regard to case, times are not (`m` and `M` mean different things elsewhere).
+/// Splits `5MiB` into its number and its unit, and multiplies. Sizes are read without regard to case, times are not (`m` and `M` mean
+/// different things elsewhere).
 fn parse(text: &str, units: &[(&str, u64)], any_case: bool, expected: &str) -> Result<u64, String> {
     let refuse = || format!("expected {expected}, found {text:?}");
     let trimmed = text.trim();

@@ -1,4 +1,5 @@
-//! Every decision, pure: what a revision becomes, how batches are cut, what a reply means, how often to try again, how far a checkpoint may move.
+//! Every decision, pure: what a revision becomes, how batches are cut, what a reply means, how often to try again, how far a checkpoint may
+//! move.
 //!
 //! Never waits, reads a clock, draws a random number or does I/O; all of that is handed in as values.
 

@@ -7,7 +7,8 @@ const MAX_BYTES: usize = 248;
 
 /// The index of a table that no rule names: its lower snake case, without what an index name cannot hold.
 ///
-/// `VehicleRegistration` gives `vehicle_registration`, `HTTPLog` gives `http_log`, `Person2` gives `person2`. `None` where nothing usable is left.
+/// `VehicleRegistration` gives `vehicle_registration`, `HTTPLog` gives `http_log`, `Person2` gives `person2`. `None` where nothing usable
+/// is left.
 pub fn default_index(table: &str) -> Option<String> {
     let mut name = String::with_capacity(table.len() + 4);
     let mut previous = None;

@@ -37,7 +37,6 @@ impl BulkFile {
     /// Opens the file for writing and empties it; `-` is standard output. Opening a named pipe waits for its reader.
     ///
     /// # Errors
-    ///
     /// The file cannot be created or opened.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let name = format!("bulk:{}", path.display());

@@ -33,7 +33,6 @@ impl Local {
     /// Opens the index for writing, and creates it where there is no file or an empty one.
     ///
     /// # Errors
-    ///
     /// The file cannot be created or opened, is no revsync index (it is left as it is), or was written by a newer revsync.
     pub fn open(path: &Path) -> Result<Self, Error> {
         Ok(Self::over(path, schema::create_or_open(path)?))
@@ -42,7 +41,6 @@ impl Local {
     /// Opens an index that exists, for reading: writes are refused.
     ///
     /// # Errors
-    ///
     /// As [`open`](Self::open), and when there is no index yet.
     pub fn open_existing(path: &Path) -> Result<Self, Error> {
         Ok(Self::over(path, schema::open_for_reading(path)?))
@@ -59,7 +57,6 @@ impl Local {
     /// Reads the disk and blocks while it does.
     ///
     /// # Errors
-    ///
     /// The text holds no word at all, or the file cannot be read.
     pub fn search(&self, text: &str, index: Option<&str>, limit: usize) -> Result<Vec<Hit>, Error> {
         let question = terms::parse(text);
@@ -74,7 +71,6 @@ impl Local {
     /// How many documents an index holds; 0 when there is no such index. Blocks.
     ///
     /// # Errors
-    ///
     /// The file cannot be read.
     pub fn count(&self, index: &str) -> Result<u64, Error> {
         const COUNT: &str = "SELECT count(*) FROM documents JOIN indices ON indices.key = index_key WHERE name = ?1 AND source IS NOT NULL";
@@ -86,7 +82,6 @@ impl Local {
     /// Blocks.
     ///
     /// # Errors
-    ///
     /// The file cannot be read.
     pub fn get(&self, index: &str, id: &str) -> Result<Option<(u64, String)>, Error> {
         const GET: &str = "SELECT version, source FROM documents JOIN indices ON indices.key = index_key
@@ -99,7 +94,6 @@ impl Local {
     /// Every index with the number of its documents, by name. Blocks.
     ///
     /// # Errors
-    ///
     /// The file cannot be read.
     pub fn indices(&self) -> Result<Vec<(String, u64)>, Error> {
         const INDICES: &str =

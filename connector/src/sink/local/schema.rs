@@ -29,8 +29,8 @@ pub(super) const TOKENIZER: &str = "unicode61 remove_diacritics 2";
 ///
 /// `words` keeps no text of its own (`content=''`), because `source` has it: highlights are made anew for the few documents that a search
 /// shows, and words are taken out by giving FTS5 the old text again. FTS5's own way for such tables, `contentless_delete`, keeps a list of
-/// deleted rows instead and looks through it in every merge: writing 100,000 documents anew took several times as long. `source` is the last
-/// column, so that a look at the others does not read it.
+/// deleted rows instead and looks through it in every merge: writing 100,000 documents anew took several times as long. `source` is the
+/// last column, so that a look at the others does not read it.
 const TABLES: &str = "
 CREATE TABLE indices (
     key INTEGER PRIMARY KEY,

@@ -1,7 +1,7 @@
 //! One HTTP client: how to reach the server and trust it.
 //!
-//! Sends a request and hands back status and bytes. A request that was refused for its credentials was not carried out, so it is sent a second
-//! time where there are newer ones; nothing else is ever sent twice.
+//! Sends a request and hands back status and bytes. A request that was refused for its credentials was not carried out, so it is sent a
+//! second time where there are newer ones; nothing else is ever sent twice.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! The indices that are written to: found or made once, and never silently made anew.
 //!
-//! A missing index NAME is created as NAME-000001 with NAME as its write alias, so that a rebuild can switch the name later; an index or alias
-//! NAME that exists is used as it is. From then on its UUID is known. An index that vanishes, or turns out to be another one, is blocked
-//! until the one that was known is back under its name, or revsync is started again. A name that is switched to another index while revsync
-//! writes to it is blocked in the same way: whether the other one holds what was written before is not for us to guess.
+//! A missing index NAME is created as NAME-000001 with NAME as its write alias, so that a rebuild can switch the name later; an index or
+//! alias NAME that exists is used as it is. From then on its UUID is known. An index that vanishes, or turns out to be another one, is
+//! blocked until the one that was known is back under its name, or revsync is started again. A name that is switched to another index while
+//! revsync writes to it is blocked in the same way: whether the other one holds what was written before is not for us to guess.
 //!
 //! Not covered: servers that tell no UUID, and OpenSearch Serverless, where a missing index is only seen by its own error. A role that may
 //! index but not update (`indices:data/write/update`) gets no UUID from the guards, so a change is seen only when the name is missing.

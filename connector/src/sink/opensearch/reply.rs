@@ -30,7 +30,8 @@ pub(super) struct Replies {
 /// Reads the body of a 2xx answer to the actions that were sent: `actions`, and then `guards` updates.
 ///
 /// # Errors
-/// [`Failure::Retry`] where the answer does not fit the request, and [`Failure::Misconfigured`] where an item says that all will fail alike.
+/// [`Failure::Retry`] where the answer does not fit the request, and [`Failure::Misconfigured`] where an item says that all will fail
+/// alike.
 pub(super) fn parse<'a>(body: &[u8], actions: impl ExactSizeIterator<Item = &'a str>, guards: usize) -> Result<Replies, Failure> {
     let wanted = actions.len() + guards;
     let answer: Answer<'_> = serde_json::from_slice(without_mark(body)).map_err(|error| {
@@ -111,8 +112,9 @@ fn misconfiguration(error: &ErrorBody<'_>) -> Option<String> {
 
 /// What a refused request comes to: an answer with a status outside 2xx.
 ///
-/// `place` names the server, `aws_type` is the header `x-amzn-errortype`, `after` the header `Retry-After` as a wait. Reads both shapes of error, OpenSearch's
-/// `{"error":{"type":…}}` and Amazon's `{"message":…}`, and takes text that is neither for what it is: something in between.
+/// `place` names the server, `aws_type` is the header `x-amzn-errortype`, `after` the header `Retry-After` as a wait. Reads both shapes of
+/// error, OpenSearch's `{"error":{"type":…}}` and Amazon's `{"message":…}`, and takes text that is neither for what it is: something in
+/// between.
 pub(super) fn refused(place: &str, status: u16, body: &[u8], aws_type: Option<&str>, after: Option<Duration>) -> Failure {
     let refusal: Refusal<'_> = serde_json::from_slice(without_mark(body)).unwrap_or_default();
     let mut kind = aws_type.map(|kind| redact::kind(kind.split([':', '#']).next().unwrap_or_default()).to_owned());

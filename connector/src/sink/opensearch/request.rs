@@ -13,8 +13,8 @@ pub fn encode(operations: &[Operation], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the lines of one operation. With `require_alias` the server refuses the write when the name is no alias (any more); it heeds this
-/// on writes of documents, and ignores it on deletes ([`append_guards`]).
+/// Appends the lines of one operation. With `require_alias` the server refuses the write when the name is no alias (any more); it heeds
+/// this on writes of documents, and ignores it on deletes ([`append_guards`]).
 pub fn append(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
     match operation {
         Operation::Index { target, document } => {
@@ -39,9 +39,10 @@ const GUARD_ID: &str = "revsync-guard";
 /// Gives their number; their items come after those of the operations and belong to none.
 ///
 /// A write to a missing index makes one, with mappings that nobody chose, and so does a delete with an external version (on whose line
-/// `require_alias` is not read). The server decides this per index name of a request, and a single action with `require_alias` decides it for
-/// all actions on that name. The guard is an update of a document that does not exist: it answers `document_missing_exception` with the UUID
-/// of the index. On a name that is no alias the first one cannot reach the index, so a second one without the condition asks for the UUID.
+/// `require_alias` is not read). The server decides this per index name of a request, and a single action with `require_alias` decides it
+/// for all actions on that name. The guard is an update of a document that does not exist: it answers `document_missing_exception` with the
+/// UUID of the index. On a name that is no alias the first one cannot reach the index, so a second one without the condition asks for the
+/// UUID.
 /// (Seen on OpenSearch 2.19 and 3.9; `TransportBulkAction` merges `require_alias` per index before it creates anything.)
 pub fn append_guards(name: &str, alias: bool, out: &mut Vec<u8>) -> usize {
     append_guard(name, true, out);

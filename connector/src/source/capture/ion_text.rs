@@ -1,6 +1,7 @@
 //! Frames Ion text: one record for each top-level user value, complete with the symbol tables that it needs.
 //!
-//! A value whose end is not found is set aside up to the next line that looks like a record. Never decodes a value: that is the codec's business.
+//! A value whose end is not found is set aside up to the next line that looks like a record. Never decodes a value: that is the codec's
+//! business.
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -22,7 +23,8 @@ const RESUME_WIDTH: usize = MARKER.len() + 1;
 pub(super) struct IonText {
     /// The symbol tables in force, as text; mostly empty.
     tables: Vec<u8>,
-    /// Values so far that did not end. Each may cost a scan of 16 MiB, so there are not many of them before lines are believed more than brackets.
+    /// Values so far that did not end. Each may cost a scan of 16 MiB, so there are not many of them before lines are believed more than
+    /// brackets.
     unclosed: u32,
 }
 

@@ -1,6 +1,7 @@
 //! A window over an input that may be of any size: what is buffered, where it begins, and how far the input has been read.
 //!
-//! Hands out slices of its pages without copying. Never buffers more than one value's limit and a page, and never looks at what the bytes mean.
+//! Hands out slices of its pages without copying. Never buffers more than one value's limit and a page, and never looks at what the bytes
+//! mean.
 
 use std::io::{self, Read};
 

@@ -1,7 +1,7 @@
 //! Dead letters: records and operations that can never succeed, stored with everything needed to understand and to replay them.
 //!
-//! A letter counts as stored when it is on stable storage, not before. Nothing here decides what is a dead letter, reads a clock or replays anything.
-//! Letters hold content of documents: the file is readable by its owner only.
+//! A letter counts as stored when it is on stable storage, not before. Nothing here decides what is a dead letter, reads a clock or replays
+//! anything. Letters hold content of documents: the file is readable by its owner only.
 
 mod file;
 
@@ -164,7 +164,6 @@ impl DeadLetters {
     /// Opens a place for writing, and finds out now whether it can be written. Leaves nothing behind where there was nothing.
     ///
     /// # Errors
-    ///
     /// The place cannot be written.
     pub fn open(place: &Place) -> Result<Self, Error> {
         match place {
@@ -182,7 +181,6 @@ impl DeadLetters {
     /// Stores letters; when it returns, they are on stable storage, all of them.
     ///
     /// # Errors
-    ///
     /// Nothing of them counts as stored. Storing them again is harmless.
     pub async fn append(&self, letters: &[DeadLetter]) -> Result<(), Error> {
         if letters.is_empty() {
@@ -200,7 +198,6 @@ impl DeadLetters {
     /// All letters, oldest first, each id once (as it was stored last), with what is damaged between them.
     ///
     /// # Errors
-    ///
     /// The place cannot be read.
     pub fn list(&self) -> Result<Entries, Error> {
         match self {
@@ -211,7 +208,6 @@ impl DeadLetters {
     /// Takes letters out, and says how many. What is damaged stays, and what is stored meanwhile is not lost.
     ///
     /// # Errors
-    ///
     /// The place cannot be written; the letters are still there then.
     pub async fn remove(&self, ids: Vec<String>) -> Result<usize, Error> {
         if ids.is_empty() {
