@@ -87,7 +87,7 @@ fn expected_decimal(value: &Decimal) -> String {
 fn written(binary: &[u8]) -> (Result<String, String>, Notes) {
     let (mut out, mut notes) = (Vec::new(), Notes::default());
     let mut reader = ion_binary::Reader::new(binary);
-    let result = match reader.next() {
+    let result = match reader.next_value() {
         Ok(Some((value, symbols))) => write_value(value, symbols, &Rules::default(), &mut out, &mut notes),
         Ok(None) => return (Err("nothing".to_owned()), notes),
         Err(fault) => Err(fault),
@@ -308,7 +308,7 @@ fn same_as_ion_rs(binary: &[u8], may_be_stricter: impl Fn(&str) -> bool) -> Resu
         let theirs = catch_unwind(AssertUnwindSafe(|| reader.read_next_element().map_err(|error| error.to_string())));
         let theirs = theirs.unwrap_or(Err("a panic at an annotation wrapper".to_owned()));
         let (mut json, mut notes) = (Vec::new(), Notes::default());
-        let ours = ours.next().and_then(|next| match next {
+        let ours = ours.next_value().and_then(|next| match next {
             Some((value, symbols)) => write_value(value, symbols, &Rules::default(), &mut json, &mut notes).map(|()| true),
             None => Ok(false),
         });

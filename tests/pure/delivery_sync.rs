@@ -52,7 +52,7 @@ fn scan(bench: Bench) -> Scan {
     let at_work = bench.clone();
     let result = tokio::spawn(async move {
         let path = format!("/dev/fd/{}", reader.as_raw_fd());
-        let capture = tokio::task::spawn_blocking(move || Capture::open(&path)).await.unwrap()?;
+        let capture = tokio::task::spawn_blocking(move || Capture::open(&path, revsync::record::Bound::EndsAtStart)).await.unwrap()?;
         drop(reader);
         let mut line = at_work.line();
         sync(capture, &mut line, stopped, |_, counts| drop(seen.send_replace(counts.clone()))).await
@@ -109,7 +109,7 @@ async fn two_tables_in_one_index_leave_what_came_before_delivered() {
     let bench = Bench::new();
     let path = bench.letters_folder().join("captured.ion");
     std::fs::write(&path, person("a") + &revision("person", "b", 0, &put("y")) + "\n" + &person("c")).unwrap();
-    let capture = Capture::open(path.to_str().unwrap()).unwrap();
+    let capture = Capture::open(path.to_str().unwrap(), revsync::record::Bound::EndsAtStart).unwrap();
     let mut line = bench.line();
     let (_stop, stopped) = watch::channel(false);
     let error = sync(capture, &mut line, stopped, |_, _| {}).await.unwrap_err();
@@ -125,7 +125,7 @@ async fn damage_in_the_middle_of_a_capture_leaves_what_came_before_delivered() {
     let good = crate::qldb_stream::binary(&[person("a"), person("b")]);
     // A struct that says that it is longer than what there is.
     std::fs::write(&path, [&good[..], b"\xde\xbf\x01"].concat()).unwrap();
-    let capture = Capture::open(path.to_str().unwrap()).unwrap();
+    let capture = Capture::open(path.to_str().unwrap(), revsync::record::Bound::EndsAtStart).unwrap();
     let mut line = bench.line();
     let (_stop, stopped) = watch::channel(false);
     let result = sync(capture, &mut line, stopped, |_, _| {}).await;

@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Bytes that are no Ion; nothing can be read after them.
-    pub fn next(&mut self) -> Result<Option<(Value<'a>, &Symbols<'a>)>, Fault> {
+    pub fn next_value(&mut self) -> Result<Option<(Value<'a>, &Symbols<'a>)>, Fault> {
         loop {
             match self.rest.0 {
                 [] => return Ok(None),
@@ -321,7 +321,7 @@ mod tests {
         let mut reader = Reader::new(&record);
         let mut found = Vec::new();
         loop {
-            match reader.next() {
+            match reader.next_value() {
                 Ok(Some((value, _))) => found.push(Ok((value.ion_type, value.body.to_vec()))),
                 Ok(None) => return found,
                 Err(fault) => {
@@ -380,7 +380,7 @@ mod tests {
         for kind in 0..14u8 {
             let record = [&VERSION_MARKER[..], &[kind << 4 | 15]].concat();
             let mut reader = Reader::new(&record);
-            let (value, symbols) = reader.next().unwrap().unwrap();
+            let (value, symbols) = reader.next_value().unwrap().unwrap();
             assert!(value.null && value.body.is_empty(), "{kind}");
             assert_eq!(text(value, symbols), Ok(None));
         }
@@ -422,8 +422,8 @@ mod tests {
         {
             let record = [&VERSION_MARKER[..], value].concat();
             let mut reader = Reader::new(&record);
-            assert_eq!(reader.next().unwrap().unwrap().0.annotations, count, "{value:02X?}");
-            assert!(reader.next().unwrap().is_none());
+            assert_eq!(reader.next_value().unwrap().unwrap().0.annotations, count, "{value:02X?}");
+            assert!(reader.next_value().unwrap().is_none());
         }
         for (value, what) in [
             (&[0xE3, 0x80, 0x20, 0x20][..], "an annotation wrapper without a whole annotation"),

@@ -151,7 +151,7 @@ impl<'a> Writer<'_, 'a> {
     }
 
     /// Takes fields that a later one replaced out of the innermost struct, in one pass.
-    fn drop_replaced(&mut self, first: usize, replaced: &mut Vec<usize>) {
+    fn drop_replaced(&mut self, first: usize, replaced: &mut [usize]) {
         replaced.sort_unstable();
         let starts: Vec<usize> = self.fields[first..].iter().map(|(_, start)| *start).collect();
         let Some(&begin) = starts.first() else { return };

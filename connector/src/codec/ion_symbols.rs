@@ -126,7 +126,7 @@ mod tests {
         let mut reader = Reader::new(&record);
         let mut found = Vec::new();
         loop {
-            match reader.next().map_err(|fault| fault.reason)? {
+            match reader.next_value().map_err(|fault| fault.reason)? {
                 None => return Ok(found.join(" ")),
                 Some((value, symbols)) => found.push(match text(value, symbols) {
                     Ok(text) => text.unwrap().to_owned(),
@@ -227,7 +227,7 @@ mod tests {
         let ab = sized(13, &[&symbols(&["a"])]);
         let record = |annotations: &[u8], value: &[u8]| {
             let bytes = [&VERSION_MARKER[..], &sized(14, &[&[0x80 | annotations.len() as u8], annotations, value])].concat();
-            Reader::new(&bytes).next().unwrap().is_some()
+            Reader::new(&bytes).next_value().unwrap().is_some()
         };
         assert!(!record(&[0x83], &ab));
         assert!(!record(&[0x83, 0x84], &ab));

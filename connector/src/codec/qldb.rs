@@ -68,7 +68,7 @@ fn binary(decoder: &mut Decoder, payload: &[u8], notes: &mut Notes, units: &mut 
     let mut elements = decoder.options.verify_hashes.then(|| Elements::new(payload));
     let mut reader = Reader::new(payload);
     for index in 0.. {
-        match reader.next() {
+        match reader.next_value() {
             Ok(Some((value, symbols))) => {
                 let mut element = || elements.as_mut()?.get(index, value);
                 units.add(record(decoder, value, symbols, &mut element, notes).unwrap_or_else(Content::Fault));
@@ -88,7 +88,7 @@ fn text(decoder: &mut Decoder, payload: &str, notes: &mut Notes, units: &mut Uni
         let content = element.and_then(|element| {
             let binary = ion_text::to_binary(&element)?;
             let mut reader = Reader::new(&binary);
-            let (value, symbols) = reader.next()?.ok_or_else(|| unexpected("found nothing"))?;
+            let (value, symbols) = reader.next_value()?.ok_or_else(|| unexpected("found nothing"))?;
             record(decoder, value, symbols, &mut || Some(element.clone()), notes)
         });
         units.add(content.unwrap_or_else(Content::Fault));

@@ -83,13 +83,16 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// A letter, and the record that it is about.
 type Waiting = (DeadLetter, Ticket);
 
+/// Letters that were handed to the store, and whether it took them.
+type Stored = (Vec<Waiting>, Result<(), Error>);
+
 /// Letters that wait to be stored, and how many were.
 pub(super) struct Letters {
     store: Arc<DeadLetters>,
     waiting: Vec<Waiting>,
     bytes: usize,
     /// Those that are being stored.
-    writing: Option<JoinHandle<(Vec<Waiting>, Result<(), Error>)>>,
+    writing: Option<JoinHandle<Stored>>,
     since: Option<Instant>,
     made: u64,
     told: Option<Instant>,

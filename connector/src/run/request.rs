@@ -36,7 +36,7 @@ pub(super) enum Event {
     /// These can never succeed.
     Poison(Vec<Poison>),
     /// These have to wait for their index.
-    Parked(Arc<str>, Vec<Open>, Trouble),
+    Parked(Arc<str>, Vec<Open>, Box<Trouble>),
 }
 
 /// How an operation that was carried out ended.
@@ -138,9 +138,9 @@ impl Part {
     }
 
     /// Two halves of this part, or nothing where there is only one operation.
-    fn halves(mut self) -> Result<[Self; 2], Open> {
+    fn halves(mut self) -> Result<[Self; 2], Box<Open>> {
         if self.open.len() == 1 {
-            return Err(self.open.remove(0));
+            return Err(Box::new(self.open.remove(0)));
         }
         let second = self.open.split_off(self.open.len() / 2);
         Ok([Self::now(self.open), Self::now(second)])
@@ -310,7 +310,7 @@ impl Request {
             Ok(halves) => self.parts.extend(halves),
             Err(open) => {
                 let mut fallen_back = Vec::new();
-                let poison = poison(open, None, fault(), &mut fallen_back);
+                let poison = poison(*open, None, fault(), &mut fallen_back);
                 self.tell(Event::Poison(vec![poison]));
                 self.resume(fallen_back);
             }
@@ -399,7 +399,7 @@ impl Request {
     fn park(&self, index: Arc<str>, open: Vec<Open>, before: Option<&Trouble>, class: Class, fault: Fault, after: Duration) {
         let first = before.map_or(&fault, |before| &before.first).clone();
         let trouble = Trouble { class, waits: Waits::new(policy(class)), first, last: fault, after };
-        self.tell(Event::Parked(index, open, trouble));
+        self.tell(Event::Parked(index, open, Box::new(trouble)));
     }
 
     fn tell(&self, event: Event) {

@@ -180,7 +180,7 @@ impl Traffic {
                 News::Poison(poison)
             }
             Event::Parked(index, open, trouble) => {
-                self.park(index, open, trouble);
+                self.park(index, open, *trouble);
                 News::Nothing
             }
         }

@@ -9,7 +9,7 @@ fn binary(text: &str) -> Vec<u8> {
 fn write(binary: &[u8], rules: Rules) -> (Result<String, String>, Notes) {
     let (mut out, mut notes) = (b"before".to_vec(), Notes::default());
     let mut reader = Reader::new(binary);
-    let (value, symbols) = reader.next().unwrap().unwrap();
+    let (value, symbols) = reader.next_value().unwrap().unwrap();
     let written = write_value(value, symbols, &rules, &mut out, &mut notes);
     let text = String::from_utf8(out).unwrap();
     (written.map(|()| text.strip_prefix("before").unwrap().to_owned()).map_err(|fault| fault.kind), notes)
@@ -314,7 +314,7 @@ fn a_small_record_cannot_become_a_large_document() {
     let binary = [&[0xE0, 0x01, 0x00, 0xEA][..], &table, &long(0xBE, &[0x71, 0x0A].repeat(5_000))].concat();
     let (mut out, mut notes) = (Vec::new(), Notes::default());
     let mut reader = Reader::new(&binary);
-    let (value, symbols) = reader.next().unwrap().unwrap();
+    let (value, symbols) = reader.next_value().unwrap().unwrap();
     let rules = Rules { limit: 100_000, ..Rules::default() };
     assert_eq!(write_value(value, symbols, &rules, &mut out, &mut notes).unwrap_err().kind, "document_too_large");
     assert!(out.len() <= rules.limit, "{} bytes", out.len());
@@ -325,7 +325,7 @@ fn what_escapes_add_is_within_the_limit_too() {
     let binary = binary(&format!("\"{}\"", "\\0".repeat(1_000_000)));
     let (mut out, mut notes) = (Vec::new(), Notes::default());
     let mut reader = Reader::new(&binary);
-    let (value, symbols) = reader.next().unwrap().unwrap();
+    let (value, symbols) = reader.next_value().unwrap().unwrap();
     let rules = Rules { limit: 1_500_000, ..Rules::default() };
     assert_eq!(write_value(value, symbols, &rules, &mut out, &mut notes).unwrap_err().kind, "document_too_large");
     assert!(out.len() <= rules.limit + 6 * PIECE, "{} bytes", out.len());
