@@ -115,7 +115,7 @@ fn decode(data: &[u8]) -> Vec<Unit> {
     let options = Options {
         rules: Box::new(|_| Rules { limit: LIMIT, ..Rules::default() }),
         metadata: Box::new(|table| table.len() % 2 == 0),
-        verify_hashes: data.len() % 2 == 0,
+        verify_hashes: data.len().is_multiple_of(2),
     };
     let origin = Arc::new(Origin { stream: String::new(), shard: String::new() });
     let record = Record { origin, position: Position::Byte { offset: 0 }, data: Bytes::copy_from_slice(data), damage: None };

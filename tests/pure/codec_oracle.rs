@@ -96,7 +96,7 @@ fn written(binary: &[u8]) -> (Result<String, String>, Notes) {
 }
 
 /// The document of a record with this value in it, by way of text.
-fn written_from_text(value: &str) -> Result<String, Content> {
+fn written_from_text(value: &str) -> Result<String, Box<Content>> {
     let record = format!(
         "{{recordType:\"REVISION_DETAILS\",payload:{{tableInfo:{{tableName:\"V\"}},revision:{{data:{{v:{value}}},metadata:{{id:\"x\",version:0}}}}}}}}"
     );
@@ -107,7 +107,7 @@ fn written_from_text(value: &str) -> Result<String, Content> {
             let document = std::str::from_utf8(document.as_bytes()).unwrap();
             Ok(document.strip_prefix("{\"v\":").unwrap().strip_suffix('}').unwrap().to_owned())
         }
-        content => Err(content),
+        content => Err(Box::new(content)),
     }
 }
 
