@@ -263,7 +263,8 @@ fn wrong_input_gives_one_clear_message_and_exit_code_2() {
 #[test]
 fn search_shows_the_numbers_of_a_document_to_the_last_digit() {
     let folder = Folder::new();
-    folder.write("s.ion", revision("T", "a", 0, Some("{City:\"Seattle\",B:442.30,A:12345678901234567890.123456789,C:18446744073709551616}")));
+    folder
+        .write("s.ion", revision("T", "a", 0, Some("{City:\"Seattle\",B:442.30,A:12345678901234567890.123456789,C:18446744073709551616}")));
     folder.revsync(&["sync", "s.ion"]);
     let found = folder.revsync(&["--json", "search", "Seattle"]);
     let source = r#"{"City":"Seattle","B":442.30,"A":12345678901234567890.123456789,"C":18446744073709551616}"#;
@@ -292,7 +293,8 @@ fn bulk_lines_are_not_written_over_the_capture_that_they_come_from() {
     let folder = Folder::new();
     let capture = revision("T", "a", 0, Some("{}"));
     folder.write("s.ion", &capture);
-    for arguments in [&["sync", "s.ion", "--to", "bulk:./s.ion"][..], &["sync", "s.ion", "--to", "bulk:x", "--dead-letters", "file:s.ion"]] {
+    for arguments in [&["sync", "s.ion", "--to", "bulk:./s.ion"][..], &["sync", "s.ion", "--to", "bulk:x", "--dead-letters", "file:s.ion"]]
+    {
         let done = folder.revsync(arguments);
         assert_eq!((done.exit, folder.read("s.ion")), (2, capture.clone().into_bytes()), "{done:?}");
         assert!(done.err.contains("are one file"), "{}", done.err);
