@@ -330,3 +330,15 @@ fn a_sync_that_is_interrupted_before_it_could_begin_exits_2_with_its_counts() {
     let counts: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &counts["received"]), (Some(2), &0.into()), "{output:?}");
 }
+
+#[test]
+fn a_run_whose_standard_error_nobody_reads_any_more_ends_as_any_other() {
+    let folder = Folder::new();
+    folder.write("s.ion", [revision("T", &"x".repeat(600), 0, Some("{}")), revision("T", "a", 0, Some("{}"))].concat());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_revsync"));
+    let output = command.args(["--json", "sync", "s.ion"]).current_dir(folder.path()).env_clear().stderr(writer).output().unwrap();
+    let counts: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &counts["indexed"], &counts["dead_letters"]), (Some(1), &1.into(), &1.into()), "{output:?}");
+}

@@ -126,13 +126,17 @@ impl Terminal {
     }
 }
 
-/// Writes whole lines to standard error while the progress bars step aside.
+/// Writes whole lines to standard error while the progress bars step aside. Never fails: of an error tracing would tell on standard error, and
+/// panic where that is closed.
 #[derive(Debug)]
 pub struct LogWriter(MultiProgress);
 
 impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.suspend(|| io::stderr().lock().write_all(bytes)).map(|()| bytes.len())
+        self.0.suspend(|| {
+            let _ = io::stderr().lock().write_all(bytes);
+        });
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
