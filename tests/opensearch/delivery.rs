@@ -79,8 +79,12 @@ fn people(count: usize) -> Vec<Record> {
 #[tokio::test]
 async fn each_item_goes_its_own_way_and_only_the_busy_one_is_sent_again() {
     let secret = "failed to parse field [n] of type [long] in document with id '1'. Preview of field's value: 'topsecret'";
-    let bench = Bench::new([Step::reject(1, 400, "mapper_parsing_exception", secret)
-        .also(2, 429, "rejected_execution_exception", "rejected execution of coordinating operation")])
+    let bench = Bench::new([Step::reject(1, 400, "mapper_parsing_exception", secret).also(
+        2,
+        429,
+        "rejected_execution_exception",
+        "rejected execution of coordinating operation",
+    )])
     .await;
     let (result, line) = bench.deliver(&people(4)).await;
     result.unwrap();
@@ -153,7 +157,8 @@ async fn a_document_that_no_request_can_carry_is_a_letter() {
 #[tokio::test]
 async fn one_operation_that_spoils_the_request_is_found_and_the_rest_is_written_once() {
     let invalid = || {
-        let body = r#"{"error":{"type":"action_request_validation_exception","reason":"Validation Failed: 1: id is too long"},"status":400}"#;
+        let body =
+            r#"{"error":{"type":"action_request_validation_exception","reason":"Validation Failed: 1: id is too long"},"status":400}"#;
         Step::status(400, body)
     };
     // All eight, the first four, of them the first two, of them the first.

@@ -200,8 +200,7 @@ async fn one_document_that_is_too_large_is_a_dead_letter_and_its_neighbours_are_
     bench.sink.rule(|rules| rules.largest = 5_000);
     let long = "x".repeat(6_000);
     let mut line = bench.line();
-    let records =
-        records([("Person", "1", 0, put("a")), ("Person", "2", 0, put(&long)), ("Person", "3", 0, put("c"))]);
+    let records = records([("Person", "1", 0, put("a")), ("Person", "2", 0, put(&long)), ("Person", "3", 0, put("c"))]);
     deliver(&mut line, &records).await.unwrap();
     assert_eq!((line.counts().indexed, line.counts().dead_letters), (2, 1));
     let letter = &bench.letter_lines()[0];

@@ -37,7 +37,12 @@ impl Log {
     }
 
     fn lines(&self) -> Vec<String> {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap().lines().filter(|line| line.contains("revsync")).map(str::to_owned).collect()
+        String::from_utf8(self.0.lock().unwrap().clone())
+            .unwrap()
+            .lines()
+            .filter(|line| line.contains("revsync"))
+            .map(str::to_owned)
+            .collect()
     }
 }
 

@@ -74,7 +74,8 @@ async fn a_letter_that_the_index_has_overtaken_is_stale_and_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn every_unit_of_a_record_has_its_own_letter_and_its_own_replay() {
-    let values = |from: u64| (from..from + 2).map(|version| revision("Person", &version.to_string(), version, &put("x"))).collect::<Vec<_>>();
+    let values =
+        |from: u64| (from..from + 2).map(|version| revision("Person", &version.to_string(), version, &put("x"))).collect::<Vec<_>>();
     let user_records = [binary(&values(0)), binary(&[vec![control()], values(2)].concat())];
     let bench = refused(&[record(&shard("0"), 0, aggregate(&user_records))]).await;
     let letters = bench.letters();

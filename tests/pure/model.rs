@@ -30,9 +30,18 @@ const TABLES: [(&str, &str); 3] = [("Person", "person"), ("VehicleRegistration",
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Unit {
     /// The index comes to this version or a higher one.
-    Sent { index: &'static str, id: String, version: u64, document: Option<String> },
+    Sent {
+        index: &'static str,
+        id: String,
+        version: u64,
+        document: Option<String>,
+    },
     /// The sink can never take it: a dead letter, unless something higher was sent in its place.
-    Poison { index: &'static str, id: String, version: u64 },
+    Poison {
+        index: &'static str,
+        id: String,
+        version: u64,
+    },
     /// It never gets as far as the sink.
     Undecodable,
     Skipped,
@@ -75,7 +84,11 @@ impl Stream {
         match dice.below(3) {
             0 => {}
             // Nearly in order, as shards and retries leave it.
-            1 => (1..values.len()).for_each(|i| if dice.percent(30) { values.swap(i - 1, i) }),
+            1 => (1..values.len()).for_each(|i| {
+                if dice.percent(30) {
+                    values.swap(i - 1, i)
+                }
+            }),
             _ => dice.shuffle(&mut values),
         }
         Self::cut(dice, values)
@@ -285,9 +298,10 @@ fn check_the_letters(stream: &Stream, bench: &Bench, seed: u64) {
     let distinct: BTreeSet<&str> = letters.iter().map(|letter| letter.id.as_str()).collect();
     assert_eq!(distinct.len(), letters.len(), "seed {seed}: two letters of one unit");
     for letter in &letters {
-        let origin = stream.units.keys().find(|(origin, position)| {
-            Auditor::place(origin, position) == Auditor::place(&letter.origin, &letter.position)
-        });
+        let origin = stream
+            .units
+            .keys()
+            .find(|(origin, position)| Auditor::place(origin, position) == Auditor::place(&letter.origin, &letter.position));
         let units = &stream.units[origin.unwrap()];
         let unit = &units[letter.unit as usize];
         let as_expected = match unit {
