@@ -63,6 +63,8 @@ impl<'a> Symbols<'a> {
             }
         }
         if let Some(value @ Value { ion_type: Type::List, .. }) = symbols {
+            // A name has about eight letters and a byte of length: most tables fit at the first try.
+            self.local.reserve(value.body.len() / 8);
             for symbol in items(value) {
                 let symbol = symbol?;
                 // Anything but a string holds its place and has no text.
