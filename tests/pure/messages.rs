@@ -200,9 +200,10 @@ fn the_report_of_a_run_explains_what_it_counted() {
 fn letter(offset: u64, fault: Fault) -> DeadLetter {
     let origin = Origin { stream: "capture/ledger.ion".into(), shard: "capture/ledger.ion".into() };
     let position = Position::Byte { offset };
+    let payload = bytes_of("{\"a\": \"text\"}");
     DeadLetter {
         v: FORMAT_VERSION,
-        id: identify(&origin, &position, 0),
+        id: identify(&origin, &position, 0, &payload),
         time: "2024-05-06T07:08:09Z".into(),
         origin,
         position,
@@ -218,7 +219,7 @@ fn letter(offset: u64, fault: Fault) -> DeadLetter {
         error: fault,
         first_error: None,
         connector: "0.1.0".into(),
-        payload: bytes_of("{\"a\": \"text\"}"),
+        payload,
     }
 }
 

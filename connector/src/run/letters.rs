@@ -36,7 +36,7 @@ impl Claim {
     pub(super) fn letter(&self, error: Fault) -> DeadLetter {
         DeadLetter {
             v: FORMAT_VERSION,
-            id: identify(&self.origin, &self.position, self.unit),
+            id: identify(&self.origin, &self.position, self.unit, &self.payload),
             time: clock::now(),
             origin: (*self.origin).clone(),
             position: self.position.clone(),

@@ -28,7 +28,7 @@ pub const FORMAT_VERSION: u32 = 1;
 pub struct DeadLetter {
     /// The version of the stored form, [`FORMAT_VERSION`].
     pub v: u32,
-    /// 32 hexadecimal digits made from origin, position and unit ([`identify`]): the same in every run.
+    /// 32 hexadecimal digits made from origin, position and unit, and from the payload where the position is one in a file ([`identify`]): the same in every run.
     pub id: String,
     /// When it became a dead letter, RFC 3339.
     pub time: String,
@@ -72,25 +72,31 @@ pub struct DeadLetter {
 }
 
 /// A letter's id: the same record and unit have the same id in every run, so that a repeated run adds no second letter to look at.
-pub fn identify(origin: &Origin, position: &Position, unit: u32) -> String {
+///
+/// A sequence number or an offset of a topic names one record for ever. The place in a file does not, since another file can come to the
+/// same name, so there the payload is part of what is identified.
+pub fn identify(origin: &Origin, position: &Position, unit: u32, payload: &[u8]) -> String {
     let mut hash = Sha256::new();
-    let mut part = |text: &str| {
+    let mut part = |bytes: &[u8]| {
         // The length in front keeps ("ab", "c") apart from ("a", "bc").
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text.as_bytes());
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
     };
-    part(&origin.stream);
-    part(&origin.shard);
+    part(origin.stream.as_bytes());
+    part(origin.shard.as_bytes());
     match position {
-        Position::Byte { offset } => part(&format!("byte {offset}")),
-        Position::Sequence { number, sub: None } => part(&format!("sequence {}", number.0)),
-        Position::Sequence { number, sub: Some(sub) } => part(&format!("sequence {} {sub}", number.0)),
+        Position::Byte { offset } => {
+            part(format!("byte {offset}").as_bytes());
+            part(payload);
+        }
+        Position::Sequence { number, sub: None } => part(format!("sequence {}", number.0).as_bytes()),
+        Position::Sequence { number, sub: Some(sub) } => part(format!("sequence {} {sub}", number.0).as_bytes()),
         Position::Offset { topic, partition, offset } => {
-            part(topic);
-            part(&format!("offset {partition} {offset}"));
+            part(topic.as_bytes());
+            part(format!("offset {partition} {offset}").as_bytes());
         }
     }
-    part(&unit.to_string());
+    part(unit.to_string().as_bytes());
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 

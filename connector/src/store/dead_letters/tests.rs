@@ -203,7 +203,7 @@ fn origin() -> Origin {
 
 #[test]
 fn an_id_is_the_same_in_every_run_and_version() {
-    assert_eq!(identify(&origin(), &Position::Byte { offset: 42 }, 0), "75162b38f10b1ab2b753d9ec0a2836b2");
+    assert_eq!(identify(&origin(), &Position::Byte { offset: 42 }, 0, b"payload"), "433b24b40890b441e2fae6b3ebf09d48");
 }
 
 #[test]
@@ -212,16 +212,17 @@ fn different_units_records_and_shards_have_different_ids() {
         |sub| Position::Sequence { number: SequenceNumber("49590338271490256608559692538361571095921575989136588898".into()), sub };
     let other = Origin { stream: "ledge".into(), shard: "rshardId-000000000000".into() };
     let ids = std::collections::BTreeSet::from([
-        identify(&origin(), &Position::Byte { offset: 42 }, 0),
-        identify(&origin(), &Position::Byte { offset: 42 }, 1),
-        identify(&origin(), &Position::Byte { offset: 43 }, 0),
-        identify(&other, &Position::Byte { offset: 42 }, 0),
-        identify(&origin(), &number(None), 0),
-        identify(&origin(), &number(Some(0)), 0),
-        identify(&origin(), &number(Some(1)), 0),
-        identify(&origin(), &Position::Offset { topic: "t".into(), partition: 1, offset: 1 }, 0),
+        identify(&origin(), &Position::Byte { offset: 42 }, 0, b"payload"),
+        identify(&origin(), &Position::Byte { offset: 42 }, 1, b"payload"),
+        identify(&origin(), &Position::Byte { offset: 43 }, 0, b"payload"),
+        identify(&origin(), &Position::Byte { offset: 42 }, 0, b"another file under the same name"),
+        identify(&other, &Position::Byte { offset: 42 }, 0, b"payload"),
+        identify(&origin(), &number(None), 0, b"payload"),
+        identify(&origin(), &number(Some(0)), 0, b"payload"),
+        identify(&origin(), &number(Some(1)), 0, b"payload"),
+        identify(&origin(), &Position::Offset { topic: "t".into(), partition: 1, offset: 1 }, 0, b"payload"),
     ]);
-    assert_eq!(ids.len(), 8);
+    assert_eq!(ids.len(), 9);
 }
 
 #[test]
