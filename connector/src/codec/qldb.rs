@@ -185,7 +185,7 @@ fn revision_details<'a>(
             structure(Some(data)).ok_or_else(|| unusable("expected payload.revision.data to be a struct, found something else"))?;
         decoder.json.clear();
         write_value(document, symbols, &table.rules, &mut decoder.json, notes)?;
-        Change::Put(Document(Bytes::copy_from_slice(&decoder.json)))
+        Change::Put(Document(take_json(&mut decoder.json)))
     } else if data_hash.as_ref().is_some_and(present) {
         Change::Redaction
     } else {
@@ -230,7 +230,18 @@ fn metadata_document<'a>(
         }
     }
     json.push(b'}');
-    Ok(Document(Bytes::copy_from_slice(json)))
+    Ok(Document(take_json(json)))
+}
+
+/// What was written, out of a buffer that stays for the next document, unless this one has made it too large to be kept.
+fn take_json(json: &mut Vec<u8>) -> Bytes {
+    const KEPT: usize = 256 * 1024;
+    if json.capacity() <= KEPT {
+        return Bytes::copy_from_slice(json);
+    }
+    let mut large = std::mem::take(json);
+    large.shrink_to_fit();
+    large.into()
 }
 
 #[cfg(test)]

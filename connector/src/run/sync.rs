@@ -63,12 +63,19 @@ async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut
             }
         };
         let Some(page) = page? else { return Ok(()) };
-        // The next page is read while this one is worked on; it is the one page that is not in the line's memory budget.
-        reading = spawn_blocking(move || read(capture));
-        for record in &page.records {
-            deliver.push(record).await?;
-        }
         so_far = page.read;
+        // The next page is read while this one is worked on, outside of the line's memory budget; not where a record alone is larger than pages are.
+        let ordinary = page.records.iter().map(|record| record.data.len()).sum::<usize>() <= 2 * PAGE;
+        let mut unread = Some(capture);
+        if let Some(capture) = unread.take_if(|_| ordinary) {
+            reading = spawn_blocking(move || read(capture));
+        }
+        for record in page.records {
+            deliver.push(&record).await?;
+        }
+        if let Some(capture) = unread {
+            reading = spawn_blocking(move || read(capture));
+        }
         progress(so_far, &deliver.counts());
     }
 }
