@@ -61,13 +61,13 @@ impl Stream {
     /// A ledger's life. `poison` also makes documents that only the sink refuses.
     fn new(dice: &mut Dice, poison: bool) -> Self {
         let mut values = Vec::new();
-        for number in 0..dice.from_to(1, 9) {
+        for number in 0..dice.between(1, 9) {
             let (table, index) = *dice.pick(&TABLES);
             let id = match dice.below(12) {
                 0 => format!("{number}{}", "é".repeat(300)),
                 _ => format!("doc-{number}"),
             };
-            for version in 0..dice.from_to(1, 7) as u64 {
+            for version in 0..dice.between(1, 7) as u64 {
                 values.push(Self::value(dice, table, index, &id, version, poison));
             }
         }
@@ -118,14 +118,14 @@ impl Stream {
 
     /// Puts values into records, and records into shards.
     fn cut(dice: &mut Dice, values: Vec<(String, Unit)>) -> Self {
-        let shards: Vec<Arc<Origin>> = (0..dice.from_to(1, 3)).map(|number| shard(&number.to_string())).collect();
+        let shards: Vec<Arc<Origin>> = (0..dice.between(1, 3)).map(|number| shard(&number.to_string())).collect();
         let (mut records, mut units, mut received) = (Vec::new(), HashMap::new(), 0);
         let mut values = values.into_iter().peekable();
         let mut offset = 0;
         while values.peek().is_some() {
             let mut user_records: Vec<Bytes> = Vec::new();
             let mut carried = Vec::new();
-            for _ in 0..if dice.percent(20) { dice.from_to(1, 4) } else { 1 } {
+            for _ in 0..if dice.percent(20) { dice.between(1, 4) } else { 1 } {
                 let count = if dice.percent(15) { 3 } else { 1 };
                 let (texts, these): (Vec<String>, Vec<Unit>) = values.by_ref().take(count).unzip();
                 user_records.push(if dice.percent(20) { text(&texts) } else { binary(&texts) });
@@ -136,7 +136,7 @@ impl Stream {
                 carried.push(Unit::Undecodable);
             }
             let data = if user_records.len() > 1 || dice.percent(5) { aggregate(&user_records) } else { user_records.remove(0) };
-            offset += dice.from_to(1, 1_000) as u64;
+            offset += dice.between(1, 1_000) as u64;
             let origin = dice.pick(&shards).clone();
             let position = if origin.shard == "0" {
                 Position::Byte { offset }
@@ -174,9 +174,9 @@ const LARGEST: usize = 6_000;
 
 fn settings(dice: &mut Dice) -> Settings {
     Settings {
-        request_bytes: dice.from_to(200, 5_000),
-        request_operations: dice.from_to(1, 9),
-        requests_in_flight: dice.from_to(1, 4),
+        request_bytes: dice.between(200, 5_000),
+        request_operations: dice.between(1, 9),
+        requests_in_flight: dice.between(1, 4),
         linger: Duration::from_millis(dice.below(500) as u64),
         give_up_after: None,
     }
@@ -199,7 +199,7 @@ fn bench(dice: &mut Dice, faults: usize) -> Bench {
         rules.largest = LARGEST;
         rules.takes = Duration::from_millis(dice.below(50) as u64);
     });
-    bench.sink.chance(Some(Chance { dice: dice.clone(), percent: dice.from_to(0, 60), left: faults }));
+    bench.sink.chance(Some(Chance { dice: dice.clone(), percent: dice.between(0, 60), left: faults }));
     bench
 }
 
@@ -348,7 +348,7 @@ fn a_run_that_is_stopped_anywhere_has_settled_nothing_that_is_not_and_another_ru
             let mut dice = Dice::new(seed);
             let stream = Stream::new(&mut dice, true);
             let bench = bench(&mut dice, 60);
-            for _ in 0..dice.from_to(1, 3) {
+            for _ in 0..dice.between(1, 3) {
                 let mut line = bench.line();
                 let mut auditor = Auditor::new(&stream, &bench);
                 let until = tokio::time::Instant::now() + Duration::from_millis(dice.below(2_000) as u64);

@@ -28,7 +28,7 @@ impl Dice {
     }
 
     /// A number from `from` to `to`, both included.
-    pub(crate) fn from_to(&mut self, from: usize, to: usize) -> usize {
+    pub(crate) fn between(&mut self, from: usize, to: usize) -> usize {
         from + self.below(to - from + 1)
     }
 

@@ -199,7 +199,7 @@ mod tests {
                 }
                 ledger.close(ticket);
             }
-            let mut left = units.clone();
+            let mut left = units;
             let mut state = seed | 1;
             while !open.is_empty() {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

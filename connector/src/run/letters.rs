@@ -82,6 +82,8 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// A letter, and the record that it is about.
 type Waiting = (DeadLetter, Ticket);
+/// Letters that are being stored, and how it went.
+type Writing = JoinHandle<(Vec<Waiting>, Result<(), Error>)>;
 
 /// Letters that wait to be stored, and how many were.
 pub(super) struct Letters {
@@ -89,7 +91,7 @@ pub(super) struct Letters {
     waiting: Vec<Waiting>,
     bytes: usize,
     /// Those that are being stored.
-    writing: Option<JoinHandle<(Vec<Waiting>, Result<(), Error>)>>,
+    writing: Option<Writing>,
     since: Option<Instant>,
     made: u64,
     told: Option<Instant>,

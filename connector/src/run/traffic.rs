@@ -19,7 +19,8 @@ use tokio::time::Instant;
 use super::deliver::Settings;
 use super::letters::Claim;
 use super::notices::Notices;
-use super::request::{End, Event, Open, Over, Poison, Shared, Trouble, carry, carry_parked};
+use super::part::{Open, Poison, Trouble};
+use super::request::{End, Event, Over, Shared, carry, carry_parked};
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::batch::{Batch, Cut, Slot};
@@ -180,7 +181,7 @@ impl Traffic {
                 News::Poison(poison)
             }
             Event::Parked(index, open, trouble) => {
-                self.park(index, open, trouble);
+                self.park(index, open, *trouble);
                 News::Nothing
             }
         }
