@@ -136,6 +136,17 @@ async fn a_wait_without_end_is_cut_short() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_is_not_taken_for_reached_before_all_has_been_heard() {
+    let bench = Bench::with(Settings { request_operations: 1, requests_in_flight: 8, ..Settings::default() });
+    for round in 0..20 {
+        let mut line = bench.line();
+        deliver(&mut line, &people(100)).await.unwrap();
+        assert_eq!(line.counts().pending, 0, "round {round}");
+        assert!(line.ledger().is_settled());
+    }
+}
+
 // What is a dead letter
 
 #[tokio::test(start_paused = true)]
@@ -206,6 +217,7 @@ async fn one_document_that_is_too_large_is_a_dead_letter_and_its_neighbours_are_
     let letter = &bench.letter_lines()[0];
     assert_eq!((letter.document_id.as_deref(), letter.error.kind.as_str()), (Some("2"), "payload_too_large"));
     assert!(!letter.error.reason.contains("xxx"));
+    assert!(bench.sink.requests().len() <= 5, "{:?}", bench.sink.sent());
 }
 
 #[tokio::test(start_paused = true)]

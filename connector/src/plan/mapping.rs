@@ -246,3 +246,137 @@ fn shape(document: Document, metadata: Option<&Document>, rule: Option<&Rule>) -
     }
     Ok(Document(Bytes::from(out)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::revision::VersionType;
+
+    fn revision(table: &str, id: &str, change: Change) -> Revision {
+        Revision { table: table.into(), id: id.to_owned(), version: 3, version_type: VersionType::External, change, metadata: None }
+    }
+
+    fn put(table: &str, id: &str) -> Revision {
+        revision(table, id, Change::Put(Document(Bytes::from_static(br#"{"a":1,"b":2}"#))))
+    }
+
+    fn mapping(rules: impl IntoIterator<Item = Rule>) -> Mapping {
+        Mapping::new(rules.into_iter().collect()).unwrap()
+    }
+
+    fn rule(name: &str, index: Option<&str>) -> Rule {
+        Rule { name: name.to_owned(), index: index.map(str::to_owned), ..Rule::default() }
+    }
+
+    fn target(planned: Planned) -> Target {
+        match planned {
+            Planned::Operation(operation) => operation.target().clone(),
+            other => panic!("expected an operation, found {other:?}"),
+        }
+    }
+
+    fn fault(planned: Planned) -> String {
+        match planned {
+            Planned::Fault(fault) => fault.kind,
+            other => panic!("expected a fault, found {other:?}"),
+        }
+    }
+
+    #[test]
+    fn without_rules_every_table_goes_to_the_index_of_its_name_with_the_document_as_it_is() {
+        let planned = mapping([]).plan(put("VehicleRegistration", "a")).unwrap();
+        let Planned::Operation(Operation::Index { target, document }) = planned else { panic!("{planned:?}") };
+        assert_eq!((&*target.index, target.id.as_str(), target.version), ("vehicle_registration", "a", 3));
+        assert_eq!(document.as_bytes(), br#"{"a":1,"b":2}"#);
+    }
+
+    #[test]
+    fn two_tables_in_one_index_are_refused_unless_a_rule_names_the_index_for_both() {
+        let both = |rules: Vec<Rule>| {
+            let mut mapping = mapping(rules);
+            mapping.plan(put("Person", "a")).unwrap();
+            mapping.plan(put("person", "b")).map(target)
+        };
+        let refused = both(vec![]).unwrap_err();
+        assert!(refused.what.contains("\"Person\"") && refused.what.contains("\"person\""), "{refused}");
+        assert!(both(vec![rule("*", Some("x-{table}"))]).is_err(), "a placeholder says of no two tables that they belong together");
+        assert!(both(vec![rule("Person", Some("person")), rule("*", None)]).is_err());
+        assert_eq!(&*both(vec![rule("*", Some("all"))]).unwrap().index, "all");
+        assert_eq!(&*both(vec![rule("Person", Some("one")), rule("person", Some("one"))]).unwrap().index, "one");
+    }
+
+    #[test]
+    fn more_tables_than_are_remembered_still_go_where_they_belong() {
+        let mut mapping = mapping([]);
+        for round in 0..2 {
+            for number in 0..REMEMBERED_TABLES + 50 {
+                let found = target(mapping.plan(put(&format!("T{number}"), "a")).unwrap());
+                assert_eq!(*found.index, format!("t{number}"), "round {round}");
+            }
+        }
+        assert!(mapping.plan(put("t7", "a")).is_err());
+        assert!(mapping.plan(put(&format!("t{}", REMEMBERED_TABLES + 20), "a")).is_err());
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_counts_and_a_table_without_one_is_unmapped() {
+        let mut mapping = mapping([rule("shop.*", Some("shop")), rule("shop.orders", Some("orders"))]);
+        assert_eq!(&*target(mapping.plan(put("shop.orders", "a")).unwrap()).index, "shop");
+        assert_eq!(mapping.plan(put("Person", "a")), Ok(Planned::Skip(Skip::Unmapped)));
+    }
+
+    #[test]
+    fn a_redaction_is_skipped_and_a_delete_deletes_unless_the_rule_keeps() {
+        let mut plain = mapping([]);
+        assert_eq!(plain.plan(revision("Person", "a", Change::Redaction)), Ok(Planned::Skip(Skip::Redacted)));
+        assert!(matches!(plain.plan(revision("Person", "a", Change::Delete)), Ok(Planned::Operation(Operation::Delete { .. }))));
+        let mut keeping = mapping([Rule { deletes: Deletes::Keep, ..rule("*", None) }]);
+        assert_eq!(keeping.plan(revision("Person", "a", Change::Delete)), Ok(Planned::Skip(Skip::Filtered)));
+        assert_eq!(keeping.plan(revision("Person", "a", Change::Redaction)), Ok(Planned::Skip(Skip::Redacted)));
+    }
+
+    #[test]
+    fn ids_and_versions_beyond_what_opensearch_takes_are_faults() {
+        let mut mapping = mapping([]);
+        assert_eq!(target(mapping.plan(put("Person", &"x".repeat(512))).unwrap()).id.len(), 512);
+        assert_eq!(fault(mapping.plan(put("Person", &"x".repeat(513))).unwrap()), "id_too_long");
+        assert_eq!(fault(mapping.plan(put("Person", &"é".repeat(257))).unwrap()), "id_too_long");
+        assert_eq!(fault(mapping.plan(put("Person", "")).unwrap()), "empty_id");
+        let beyond = Revision { version: MAX_VERSION + 1, ..put("Person", "a") };
+        assert_eq!(fault(mapping.plan(beyond).unwrap()), "version_out_of_range");
+        assert_eq!(target(mapping.plan(Revision { version: MAX_VERSION, ..put("Person", "a") }).unwrap()).version, MAX_VERSION);
+        assert_eq!(fault(mapping.plan(put("***", "a")).unwrap()), "invalid_index_name");
+    }
+
+    #[test]
+    fn a_long_id_under_a_rule_is_a_hash_that_is_the_same_every_time_and_marked_as_one() {
+        let mut mapping = mapping([Rule { long_ids: LongIds::Hash, ..rule("*", None) }]);
+        let mut id = |id: String| target(mapping.plan(put("Person", &id)).unwrap()).id;
+        let (first, again, other) = (id("x".repeat(513)), id("x".repeat(513)), id("x".repeat(514)));
+        assert!(first == again && first != other && first.starts_with("sha256:") && first.len() == 71, "{first} {other}");
+        assert_eq!(id("x".repeat(512)).len(), 512);
+    }
+
+    #[test]
+    fn metadata_and_chosen_fields_make_the_document_that_the_rule_wants() {
+        let fields = Paths::parse(["b"]).unwrap();
+        let mut mapping = mapping([Rule { fields, metadata_field: Some("_ledger".into()), ..rule("*", None) }]);
+        let metadata = Some(Document(Bytes::from_static(br#"{"version":3}"#)));
+        let Ok(Planned::Operation(Operation::Index { document, .. })) = mapping.plan(Revision { metadata, ..put("Person", "a") }) else {
+            panic!("expected a document")
+        };
+        assert_eq!(document.as_bytes(), br#"{"b":2,"_ledger":{"version":3}}"#);
+    }
+
+    #[test]
+    fn index_and_routing_depend_on_table_and_key_only() {
+        for (index, routing) in
+            [(Some("{id}"), None), (Some("x-{State}"), None), (None, Some("{State}")), (Some("x{"), None), (Some("X"), None)]
+        {
+            let rule = Rule { routing: routing.map(str::to_owned), ..rule("Person", index) };
+            assert!(Mapping::new(vec![rule]).is_err(), "{index:?} {routing:?}");
+        }
+        let mut mapping = mapping([Rule { routing: Some("{table}/{id}".into()), ..rule("Person", None) }]);
+        assert_eq!(target(mapping.plan(put("Person", "a")).unwrap()).routing.as_deref(), Some("Person/a"));
+    }
+}

@@ -82,9 +82,8 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// A letter, and the record that it is about.
 type Waiting = (DeadLetter, Ticket);
-
-/// Letters that were handed to the store, and whether it took them.
-type Stored = (Vec<Waiting>, Result<(), Error>);
+/// Letters that are being stored, and how it went.
+type Writing = JoinHandle<(Vec<Waiting>, Result<(), Error>)>;
 
 /// Letters that wait to be stored, and how many were.
 pub(super) struct Letters {
@@ -92,7 +91,7 @@ pub(super) struct Letters {
     waiting: Vec<Waiting>,
     bytes: usize,
     /// Those that are being stored.
-    writing: Option<JoinHandle<Stored>>,
+    writing: Option<Writing>,
     since: Option<Instant>,
     made: u64,
     told: Option<Instant>,

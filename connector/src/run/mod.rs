@@ -9,6 +9,7 @@ pub mod deliver;
 pub mod explain;
 mod letters;
 mod notices;
+mod part;
 pub mod replay;
 mod request;
 pub mod sync;

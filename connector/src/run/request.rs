@@ -19,6 +19,7 @@ use super::backoff::Waits;
 use super::deliver::interrupted;
 use super::letters::Claim;
 use super::notices::Notices;
+use super::part::{Open, Part, Poison, Trouble};
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::batch::Slot;
@@ -48,18 +49,6 @@ pub(super) enum End {
     Absent,
 }
 
-/// An operation that can never succeed.
-#[derive(Debug)]
-pub(super) struct Poison {
-    pub(super) claim: Claim,
-    pub(super) operation: Operation,
-    pub(super) attempts: u32,
-    pub(super) first: Option<Fault>,
-    pub(super) error: Fault,
-    /// A lower revision of the document is sent in its place.
-    pub(super) replaced: bool,
-}
-
 /// What all requests of a line share.
 pub(super) struct Shared {
     pub(super) sink: Arc<dyn Sink>,
@@ -77,39 +66,6 @@ pub(super) struct Shared {
     pub(super) notices: Notices,
 }
 
-/// An operation that is not settled.
-#[derive(Debug)]
-pub(super) struct Open {
-    slot: Slot<Claim>,
-    /// How often it was sent.
-    attempts: u32,
-    /// How often the answer was of no known class.
-    unknown: u32,
-    /// What went wrong first.
-    first: Option<Fault>,
-}
-
-impl Open {
-    pub(super) fn new(slot: Slot<Claim>) -> Self {
-        Self { slot, attempts: 0, unknown: 0, first: None }
-    }
-
-    pub(super) fn size(&self) -> usize {
-        self.slot.operation.size()
-    }
-}
-
-/// Why operations are sent again, and how long they wait.
-#[derive(Debug, Clone)]
-pub(super) struct Trouble {
-    class: Class,
-    waits: Waits,
-    first: Fault,
-    last: Fault,
-    /// The server asked for this wait.
-    after: Duration,
-}
-
 /// How a request came to its end.
 #[derive(Debug)]
 pub(super) struct Over {
@@ -119,32 +75,6 @@ pub(super) struct Over {
     pub(super) throttled: bool,
     /// With an error, what it still had is not settled.
     pub(super) result: Result<(), Error>,
-}
-
-/// Operations that are sent together, not before `ready`.
-struct Part {
-    open: Vec<Open>,
-    ready: Instant,
-    trouble: Option<Trouble>,
-}
-
-impl Part {
-    fn now(open: Vec<Open>) -> Self {
-        Self { open, ready: Instant::now(), trouble: None }
-    }
-
-    fn size(&self) -> usize {
-        self.open.iter().map(Open::size).sum()
-    }
-
-    /// Two halves of this part, or nothing where there is only one operation.
-    fn halves(mut self) -> Result<[Self; 2], Box<Open>> {
-        if self.open.len() == 1 {
-            return Err(Box::new(self.open.remove(0)));
-        }
-        let second = self.open.split_off(self.open.len() / 2);
-        Ok([Self::now(self.open), Self::now(second)])
-    }
 }
 
 /// Carries operations that were not sent yet.
@@ -286,12 +216,9 @@ impl Request {
                 self.again(part, class, Fault::new(name(class), what), after.unwrap_or_default());
             }
             Err(Failure::TooLarge { what, limit }) => {
-                let size = part.size();
-                let learned = limits::after_refusal(self.shared.limit.load(Ordering::Relaxed), size, limit);
-                let before = self.shared.limit.fetch_min(learned, Ordering::Relaxed);
-                if learned < before {
-                    let sink = self.shared.sink.name();
-                    tracing::info!(bytes = size, limit = learned, "the request was too large for {sink}; later ones are cut smaller");
+                // Of one document that is refused, the rest of the stream learns nothing.
+                if part.open.len() > 1 {
+                    self.learn(part.size(), limit);
                 }
                 self.halve(part, || Fault::new("payload_too_large", format!("one document is too large for the server: {what}")));
             }
@@ -304,22 +231,29 @@ impl Request {
         Ok(())
     }
 
+    fn learn(&self, size: usize, stated: Option<usize>) {
+        let learned = limits::after_refusal(self.shared.limit.load(Ordering::Relaxed), size, stated);
+        if learned < self.shared.limit.fetch_min(learned, Ordering::Relaxed) {
+            let sink = self.shared.sink.name();
+            tracing::info!(bytes = size, limit = learned, "the request was too large for {sink}; later ones are cut smaller");
+        }
+    }
+
     /// Halves a part that was refused as a whole; a single operation that is refused is poison.
     fn halve(&mut self, part: Part, fault: impl Fn() -> Fault) {
         match part.halves() {
             Ok(halves) => self.parts.extend(halves),
             Err(open) => {
-                let mut fallen_back = Vec::new();
-                let poison = poison(*open, None, fault(), &mut fallen_back);
+                let (poison, next) = open.poison(None, fault());
                 self.tell(Event::Poison(vec![poison]));
-                self.resume(fallen_back);
+                self.parts.extend(next.map(|next| Part::now(vec![next])));
             }
         }
     }
 
     fn judged(&mut self, part: Part, replies: &[Reply]) {
         let mut settled = Vec::with_capacity(part.open.len());
-        let (mut poisoned, mut fallen_back) = (Vec::new(), Vec::new());
+        let mut poisoned = Vec::new();
         let mut again: Vec<(Class, Fault, Vec<Open>)> = Vec::new();
         let mut parked: HashMap<Arc<str>, (Class, Fault, Vec<Open>)> = HashMap::new();
         for (mut open, reply) in part.open.into_iter().zip(replies) {
@@ -329,13 +263,13 @@ impl Request {
                 Outcome::Stale => End::Stale,
                 Outcome::Absent => End::Absent,
                 Outcome::Rejected(fault) => {
-                    poisoned.push(poison(open, part.trouble.as_ref(), fault, &mut fallen_back));
+                    poisoned.push(open.poison(part.trouble.as_ref(), fault));
                     continue;
                 }
                 Outcome::Retry(class, fault) => {
                     open.unknown += u32::from(class == Class::Unknown);
                     if policy(class).tries.is_some_and(|tries| open.unknown >= tries) {
-                        poisoned.push(poison(open, part.trouble.as_ref(), fault, &mut fallen_back));
+                        poisoned.push(open.poison(part.trouble.as_ref(), fault));
                         continue;
                     }
                     open.first.get_or_insert_with(|| part.trouble.as_ref().map_or(&fault, |trouble| &trouble.first).clone());
@@ -358,9 +292,11 @@ impl Request {
             self.tell(Event::Settled(settled));
         }
         if !poisoned.is_empty() {
+            let (poisoned, fallen_back): (Vec<_>, Vec<_>) = poisoned.into_iter().unzip();
             self.tell(Event::Poison(poisoned));
+            let fallen_back: Vec<Open> = fallen_back.into_iter().flatten().collect();
+            self.parts.extend((!fallen_back.is_empty()).then(|| Part::now(fallen_back)));
         }
-        self.resume(fallen_back);
         for (index, (class, fault, open)) in parked {
             self.park(index, open, part.trouble.as_ref(), class, fault, Duration::ZERO);
         }
@@ -369,15 +305,11 @@ impl Request {
         }
     }
 
-    fn resume(&mut self, fallen_back: Vec<Open>) {
-        if !fallen_back.is_empty() {
-            self.parts.push(Part::now(fallen_back));
-        }
-    }
-
     fn again(&mut self, mut part: Part, class: Class, fault: Fault, after: Duration) {
         self.throttled |= class == Class::Throttled;
-        if self.shared.notices.is_due(&fault.reason) {
+        // The reasons of single operations differ in their details.
+        let what = if fault.kind == name(class) { &fault.reason } else { &fault.kind };
+        if self.shared.notices.is_due(what) {
             let index = self.index.as_deref();
             tracing::warn!(operations = part.open.len(), index, "{}: {fault}; trying again", self.shared.sink.name());
         }
@@ -409,16 +341,6 @@ impl Request {
         // The line listens until its last request is over; if it has gone, so has the run.
         let _ = self.shared.events.send(event);
     }
-}
-
-/// Makes poison of an operation; the next lower revision that it stood for is sent in its place.
-fn poison(open: Open, before: Option<&Trouble>, error: Fault, fallen_back: &mut Vec<Open>) -> Poison {
-    let operation = open.slot.operation.clone();
-    let (claim, next) = open.slot.fall_back();
-    let replaced = next.is_some();
-    fallen_back.extend(next.map(Open::new));
-    let first = open.first.or_else(|| before.map(|before| before.first.clone()));
-    Poison { claim, operation, attempts: open.attempts, first, error, replaced }
 }
 
 /// Waits until then; for ever, where there is no such time.
