@@ -39,7 +39,7 @@ impl Sequence {
 
     /// A hash in Base64.
     fn hash(&mut self) -> String {
-        format!("{}{}=", self.id(), &self.id()[..21])
+        format!("{}{}A=", self.id(), &self.id()[..20])
     }
 }
 

@@ -207,10 +207,10 @@ fn elements() -> impl Strategy<Value = Element> {
     })
 }
 
-/// Runs a property on the same cases every time; a hundred times as many with `REVSYNC_TEST_LONG=1`.
+/// Runs a property on the same cases every time; twenty times as many with `REVSYNC_TEST_LONG=1`.
 fn always<S: Strategy>(few: u32, strategy: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let long = std::env::var_os("REVSYNC_TEST_LONG").is_some_and(|value| value == "1");
-    let config = ProptestConfig { cases: if long { few * 100 } else { few }, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: if long { few * 20 } else { few }, failure_persistence: None, ..ProptestConfig::default() };
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     TestRunner::new_with_rng(config, rng).run(&strategy, property).unwrap_or_else(|failure| panic!("{failure}"));
 }
