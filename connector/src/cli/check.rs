@@ -5,11 +5,12 @@
 use std::path::Path;
 
 use clap::Args;
+use indicatif::HumanBytes;
 use serde::Serialize;
 
-use super::Context;
 use super::options::{CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
 use super::terminal::{Paint, clean};
+use super::{Context, line};
 use crate::config::{Settings, SinkUrl, SourceUrl};
 use crate::error::{Error, Exit};
 use crate::sink::opensearch::OpenSearch;
@@ -77,6 +78,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
 
 fn configuration(settings: &Settings) -> Result<String, Error> {
     settings.mappings()?;
+    line::mapping(settings)?;
     Ok(match settings.tables.len() {
         0 => "no rules: every table goes to the index named after it".to_owned(),
         1 => "1 rule".to_owned(),
@@ -86,20 +88,15 @@ fn configuration(settings: &Settings) -> Result<String, Error> {
 
 fn source(settings: &Settings) -> Result<String, Error> {
     let url = settings.source.required()?;
-    let SourceUrl::Path(path) = url else { return Ok("standard input".to_owned()) };
-    let refuse = |error: std::io::Error| Error::usage(format!("{url}: {error}"));
-    let found = std::fs::metadata(path).map_err(refuse)?;
-    if found.is_dir() {
-        let files =
-            std::fs::read_dir(path).map_err(refuse)?.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_file())).count();
-        return if files == 0 {
-            Err(Error::usage(format!("{url}: expected captured files in the folder, found none")))
-        } else {
-            Ok(format!("{url}: {files} files"))
-        };
+    // What stands on standard input is there once only.
+    if *url == SourceUrl::Stdin {
+        return Ok("standard input".to_owned());
     }
-    std::fs::File::open(path).map_err(refuse)?;
-    Ok(format!("{url}: {}", indicatif::HumanBytes(found.len())))
+    let capture = line::capture(settings)?;
+    Ok(match capture.total() {
+        Some(bytes) => format!("{url}: {}", HumanBytes(bytes)),
+        None => url.to_string(),
+    })
 }
 
 async fn sink(settings: &Settings, tried: &mut Vec<Tried>) {

@@ -151,11 +151,6 @@ impl Mapping {
         }))
     }
 
-    /// The rule for a table, where one fits.
-    pub fn rule(&self, table: &str) -> Option<&Rule> {
-        self.rules.iter().find(|rule| matches(&rule.name, table))
-    }
-
     fn destination(&mut self, table: &Arc<str>) -> Result<Destination, Error> {
         if let Some(destination) = self.tables.get(table) {
             return Ok(destination.clone());
