@@ -184,6 +184,8 @@ fn revision_details<'a>(
         let document =
             structure(Some(data)).ok_or_else(|| unusable("expected payload.revision.data to be a struct, found something else"))?;
         decoder.json.clear();
+        // JSON is about as long as Ion; a buffer that grows by doubling would hold twice that for a large document.
+        decoder.json.reserve(document.body.len());
         write_value(document, symbols, &table.rules, &mut decoder.json, notes)?;
         Change::Put(Document(take_json(&mut decoder.json)))
     } else if data_hash.as_ref().is_some_and(present) {

@@ -8,6 +8,7 @@ use crate::operation::{Operation, Target};
 
 /// Appends the lines of all operations, in their order. A delete has no document line.
 pub fn encode(operations: &[Operation], out: &mut Vec<u8>) {
+    out.reserve(operations.iter().map(Operation::size).sum());
     for operation in operations {
         append(operation, false, out);
     }
