@@ -42,22 +42,26 @@ pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
         SinkUrl::Local(path) => Arc::new(crate::sink::local::Local::open(path)?),
         #[cfg(not(feature = "local"))]
         SinkUrl::Local(_) => return Err(Error::usage("sink: this build has no local index").help("name another sink with --to")),
-        SinkUrl::OpenSearch { .. } => Arc::new(OpenSearch::connect(settings.opensearch()?).await?.with_mappings(settings.mappings()?)),
+        SinkUrl::OpenSearch { .. } => Arc::new(opensearch(settings).await?),
         SinkUrl::BulkFile(path) => Arc::new(BulkFile::create(path)?),
         SinkUrl::BulkStdout => Arc::new(BulkFile::create("-".as_ref())?),
     })
 }
 
-/// Reaches the sink before anything is read, so that a wrong address or password is said at once and nothing is half done. A server that is
-/// there and says that it cannot just now is waited for by the delivery, as at any other time.
-pub(super) async fn probe(settings: &Settings) -> Result<(), Error> {
-    if let SinkUrl::OpenSearch { .. } = settings.sink.url {
-        match OpenSearch::connect(settings.opensearch()?).await?.probe().await {
-            Err(busy) if busy.kind == Kind::Pending => tracing::warn!("{busy}; going on, it may pass"),
-            probed => drop(probed?),
-        }
+/// Opens the sink and reaches it before anything is read, so that a wrong address or password is said at once and nothing is half done. A
+/// server that is there and says that it cannot just now is waited for by the delivery, as at any other time.
+pub(super) async fn reached_sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
+    let SinkUrl::OpenSearch { .. } = settings.sink.url else { return sink(settings).await };
+    let server = opensearch(settings).await?;
+    match server.probe().await {
+        Err(busy) if busy.kind == Kind::Pending => tracing::warn!("{busy}; going on, it may pass"),
+        probed => drop(probed?),
     }
-    Ok(())
+    Ok(Arc::new(server))
+}
+
+async fn opensearch(settings: &Settings) -> Result<OpenSearch, Error> {
+    Ok(OpenSearch::connect(settings.opensearch()?).await?.with_mappings(settings.mappings()?))
 }
 
 /// Refuses a file that would be read as the source and written over, or written by two.

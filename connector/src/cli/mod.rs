@@ -26,12 +26,14 @@ pub use progress::Progress;
 pub use report::{Run, exit as exit_of, human as human_report};
 pub use terminal::{Paint, Terminal};
 
+use std::time::Instant;
+
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Environment, File, Overrides, Settings, SinkUrl, parse};
 use crate::error::{Error, Exit, Kind};
-use crate::metrics::Report;
+use crate::metrics::{Counts, Report};
 use options::{Overriding, gather};
 
 const AFTER_HELP: &str = "\
@@ -100,6 +102,26 @@ impl Context<'_> {
 
     fn resolve(&self, over: Overrides) -> Result<Settings, Error> {
         Settings::resolve(self.file()?, over, self.environment)
+    }
+
+    /// Ends a run: prints what it came to, and says its exit code or what ended it early.
+    fn conclude(
+        &self,
+        settings: &Settings,
+        source: &str,
+        counts: &Counts,
+        started: Instant,
+        result: Result<(), Error>,
+    ) -> Result<Exit, Error> {
+        self.report(&Run {
+            counts,
+            seconds: started.elapsed().as_secs_f64(),
+            source,
+            sink: &settings.sink.url,
+            dead_letters: &settings.dead_letters,
+            complete: result.is_ok(),
+        })?;
+        result.map(|()| exit_of(counts))
     }
 
     /// Prints what a run came to: on standard output, or on standard error where that is full of bulk lines.

@@ -9,7 +9,7 @@ use clap::Args;
 use tokio::task::spawn_blocking;
 
 use super::options::{CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
-use super::{Context, Progress, Run, exit_of, line};
+use super::{Context, Progress, line};
 use crate::config::Settings;
 use crate::error::{Error, Exit, Kind};
 use crate::metrics::Counts;
@@ -71,16 +71,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         Err(error) if error.kind == Kind::Interrupted => (Counts::default(), Err(error)),
         Err(error) => return Err(error),
     };
-    let run = Run {
-        counts: &counts,
-        seconds: started.elapsed().as_secs_f64(),
-        source: &settings.source.required()?.to_string(),
-        sink: &settings.sink.url,
-        dead_letters: &settings.dead_letters,
-        complete: result.is_ok(),
-    };
-    context.report(&run)?;
-    result.map(|()| exit_of(&counts))
+    context.conclude(&settings, &settings.source.required()?.to_string(), &counts, started, result)
 }
 
 /// Opens both ends, and whatever cannot work is found here.
@@ -92,7 +83,6 @@ async fn prepare(settings: &Settings) -> Result<(Capture, Deliver), Error> {
     let capture = spawn_blocking(move || line::capture(&of_source)).await;
     let capture = capture.map_err(|error| Error::new(Kind::Source, format!("the source could not be opened: {error}")))??;
     let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters)?);
-    line::probe(settings).await?;
-    let sink = line::sink(settings).await?;
+    let sink = line::reached_sink(settings).await?;
     Ok((capture, Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings))))
 }

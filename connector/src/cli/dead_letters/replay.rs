@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::cli::options::{CreationOptions, DeliveryOptions, SinkOptions};
-use crate::cli::{Context, Run, exit_of, line};
+use crate::cli::{Context, line};
 use crate::error::{Error, Exit};
 use crate::run::deliver::Deliver;
 use crate::run::replay::replay;
@@ -51,8 +51,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let known = super::list::read(&store)?.letters;
     let ids: BTreeSet<&str> = known.iter().map(|letter| letter.id.as_str()).collect();
     let wanted = if arguments.ids.is_empty() { ids.iter().copied().collect() } else { super::expand(&arguments.ids, &ids)? };
-    line::probe(&settings).await?;
-    let sink = line::sink(&settings).await?;
+    let sink = line::reached_sink(&settings).await?;
     let letters = store.list()?.filter_map(|entry| match entry {
         Ok(Entry::Letter(letter)) => wanted.contains(&letter.id.as_str()).then_some(Ok(*letter)),
         Ok(Entry::Damaged { .. }) => None,
@@ -60,15 +59,5 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     });
     let mut deliver = Deliver::new(line::decoder(&settings), line::mapping(&settings)?, sink, store.clone(), line::delivery(&settings));
     let result = replay(letters, &mut deliver, &store).await;
-    let counts = deliver.counts();
-    let run = Run {
-        counts: &counts,
-        seconds: started.elapsed().as_secs_f64(),
-        source: &settings.dead_letters.to_string(),
-        sink: &settings.sink.url,
-        dead_letters: &settings.dead_letters,
-        complete: result.is_ok(),
-    };
-    context.report(&run)?;
-    result.map(|_| exit_of(&counts))
+    context.conclude(&settings, &settings.dead_letters.to_string(), &deliver.counts(), started, result.map(drop))
 }
