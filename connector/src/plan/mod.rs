@@ -4,6 +4,7 @@
 //! Never waits, reads a clock, draws a random number or does I/O; all of that is handed in as values.
 
 pub mod batch;
+pub mod deletes;
 pub mod inference;
 pub mod ledger;
 pub mod limits;
@@ -12,3 +13,5 @@ pub mod names;
 pub mod outcome;
 pub mod projection;
 pub mod retry;
+pub mod sweep;
+pub mod tombstone;
