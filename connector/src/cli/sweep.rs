@@ -19,6 +19,7 @@ use crate::config::{Overrides, Settings, SinkUrl, Span};
 use crate::error::{Error, Exit};
 use crate::metrics::{Kept, Swept};
 use crate::plan::sweep::is_too_young;
+use crate::run::deliver::interrupted;
 use crate::run::sweep::{Request, sweep};
 use crate::sink::Tombstones;
 use crate::sink::opensearch::OpenSearch;
@@ -105,7 +106,12 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     };
     let started = Instant::now();
     let stop = line::stop_signal()?;
-    let sink = place(&settings, arguments.dry_run).await?;
+    let mut stopped = stop.clone();
+    let sink = tokio::select! {
+        biased;
+        _ = stopped.wait_for(|stop| *stop) => return Err(interrupted()),
+        sink = place(&settings, arguments.dry_run) => sink?,
+    };
     let progress = Progress::of_tombstones(&context.terminal.bars);
     let mut counts = Swept::default();
     let result = sweep(&*sink, &request, stop, &mut counts, |looked_at, of| progress.reach(looked_at, of)).await;

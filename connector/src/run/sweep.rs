@@ -104,7 +104,7 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
 
     /// Sweeps one index; begins anew after an outage.
     async fn index(&mut self, survey: &Survey) -> Result<(), Error> {
-        let looked_at = self.looked_at;
+        let mut looked_at = self.looked_at;
         loop {
             let mut counts = Swept::default();
             let ended = self.pass(&survey.index, &mut counts).await;
@@ -112,7 +112,8 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
                 Ok(Err(_)) => {
                     // What was removed is; what was looked at and stays comes again.
                     counts.kept.clear();
-                    self.looked_at = looked_at + counts.swept;
+                    looked_at += counts.swept;
+                    self.looked_at = looked_at;
                     true
                 }
                 Ok(Ok(())) | Err(_) => false,
