@@ -68,8 +68,9 @@ struct Document {
 async fn visible(url: String, index: String) -> BTreeSet<String> {
     let transport = Transport::single_node(&url).unwrap();
     let ask = async |path: &str, body: Option<&str>| -> Value {
-        let response = transport.send(Method::Post, &format!("{index}/{path}"), HeaderMap::new(), None::<&()>, body, None);
-        response.await.unwrap().json().await.unwrap()
+        let path = format!("{index}/{path}");
+        let response = transport.send(Method::Post, &path, HeaderMap::new(), None::<&()>, body, None).await.unwrap();
+        response.json().await.unwrap()
     };
     ask("_refresh", None).await;
     let found = ask("_search", Some(r#"{"size":1000,"_source":false}"#)).await;

@@ -11,7 +11,7 @@ use revsync::sink::Sink;
 use revsync::sink::local::Local;
 use revsync::store::dead_letters::{DeadLetter, DeadLetters, FORMAT_VERSION, Place, identify};
 
-use crate::command::Folder;
+use crate::command::{Folder, revision};
 use crate::golden::assert_golden;
 
 /// One command as a person sees it: what was typed, what came out where, and the exit code.
@@ -88,7 +88,8 @@ fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
     said.push_str(&here(&["--config", "rules.toml", "sweep", "--older-than", "29d"], &[]));
     said.push_str(&here(&["--config", "rules.toml", "sweep", "--older-than", "30d"], &[]));
     said.push_str(&here(&["sweep", "--older-than", "30d", "person", "--to", "bulk:-"], &[]));
-    said.push_str(&here(&["sync", "x.ion", "--to", "https://search.example.com", "--auth", "aoss"], &[]));
+    folder.write("s.ion", revision("Person", "a", 0, Some("{}")));
+    said.push_str(&here(&["sync", "s.ion", "--to", "https://search.example.com", "--auth", "aoss"], &[]));
     assert!(!said.contains("=> 0"));
     assert_golden("messages/mistakes.txt", &said);
 }

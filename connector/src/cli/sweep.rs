@@ -35,7 +35,8 @@ use crate::sink::opensearch::OpenSearch;
 Examples:
   revsync --config revsync.toml sweep --older-than 30d
       every index that a rule with tombstones names; once a day is enough
-  revsync sweep --older-than 30d vehicle_registration 'shop-*' --to https://search.example.com --dry-run
+  revsync sweep --older-than 30d --dry-run 'shop-*' --to https://search.example.com
+      count what would go, in all indices whose names begin so
 
 How far a delete holds against an older revision that comes later:
   delete     in OpenSearch for index.gc_deletes (24h in indices that revsync creates), and not past

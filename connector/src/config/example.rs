@@ -13,10 +13,10 @@ use crate::sink::opensearch::config::{Aws, Secret};
 
 const HEAD: &str = "\
 # The configuration of one revsync pipeline. Every key below stands with its default, commented out;
-# keys without a default, and the rule at the end, show an example. An option on the command line, or its variable REVSYNC_…,
-# comes before the file. ${NAME} in a text is replaced by the environment variable NAME; $${ writes
-# the two characters themselves. Sizes are written as \"5MiB\", times as \"200ms\", \"30s\", \"24h\". Paths are
-# relative to the working directory.
+# keys without a default, and the rule at the end, show an example. An option on the command line, or
+# its variable REVSYNC_…, comes before the file. ${NAME} in a text is replaced by the environment
+# variable NAME; $${ writes the two characters themselves. Sizes are written as \"5MiB\", times as
+# \"200ms\", \"30s\", \"24h\". Paths are relative to the working directory.
 ";
 
 /// The width at which documentation is wrapped.
