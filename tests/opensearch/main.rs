@@ -13,6 +13,7 @@ mod live;
 mod operations;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+mod ready;
 mod replies;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;

@@ -47,14 +47,14 @@ mod tests {
 
     #[test]
     fn a_tombstone_may_go_when_its_whole_retention_has_passed() {
-        let hours = |hours| Duration::from_secs(hours * 3600);
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
         assert!(is_too_young(hours(167), hours(168)));
         assert!(!is_too_young(hours(168), hours(168)));
     }
 
     #[test]
     fn only_what_says_that_it_is_old_is_old() {
-        let before = before(1_000_000, Duration::from_secs(600));
+        let before = super::before(1_000_000, Duration::from_secs(600));
         assert_eq!(before, 400_000);
         for (source, expected) in [
             (document(399_999).0, Verdict::Old),
