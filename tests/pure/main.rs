@@ -7,6 +7,7 @@ mod codec_oracle;
 mod command;
 mod config;
 mod delivery;
+mod delivery_index;
 mod delivery_log;
 mod delivery_replay;
 mod delivery_sync;
