@@ -15,6 +15,7 @@ mod delivery_sync;
 mod dice;
 mod fixtures;
 mod golden;
+mod instruments;
 #[path = "../support/line.rs"]
 mod line;
 mod memory;

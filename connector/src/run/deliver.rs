@@ -79,6 +79,7 @@ impl Deliver {
             requests_in_flight: settings.requests_in_flight.max(1),
             ..settings
         };
+        instruments::announce();
         Self {
             decoder,
             mapping,
