@@ -12,8 +12,10 @@ mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]
 mod dice;
+mod filter_oracle;
 mod fixtures;
 mod golden;
+mod leaving_rows;
 #[path = "../support/line.rs"]
 mod line;
 mod memory;
