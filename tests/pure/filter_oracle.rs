@@ -22,18 +22,20 @@ const TEXTS: [&str; 9] = ["", "a", "ab", "b%", "é", "\u{ff5e}", "😀", "1", "i
 const NUMBERS: [i64; 9] = [1_000, 1_500, 0, 1, 10, -1_500, 2_000, 10_000, 442_300];
 
 fn scalar(dice: &mut Dice) -> Json {
+    // Few different values, so that some are equal.
+    let few = dice.percent(60);
     match dice.below(10) {
         0 => Json::Null,
         1 | 2 => Json::Bool(dice.percent(50)),
-        3..6 => Json::Text(*dice.pick(if dice.percent(50) { &TEXTS[..2] } else { &TEXTS })),
-        _ => Json::Thousandths(*dice.pick(if dice.percent(70) { &NUMBERS[..2] } else { &NUMBERS })),
+        3..6 => Json::Text(dice.pick::<&str>(if few { &TEXTS[..2] } else { &TEXTS })),
+        _ => Json::Thousandths(*dice.pick(if few { &NUMBERS[..2] } else { &NUMBERS })),
     }
 }
 
 fn json(dice: &mut Dice, depth: usize) -> Json {
-    match dice.below(9) {
-        0..3 if depth > 0 => Json::List((0..dice.below(4)).map(|_| json(dice, depth - 1)).collect()),
-        3..6 if depth > 0 => object(dice, depth - 1),
+    match dice.below(10) {
+        0..4 if depth > 0 => Json::List((0..dice.below(4)).map(|_| json(dice, depth - 1)).collect()),
+        4..6 if depth > 0 => object(dice, depth - 1),
         _ => scalar(dice),
     }
 }
@@ -59,7 +61,7 @@ fn spelled(dice: &mut Dice, thousandths: i64) -> String {
 
 fn space(dice: &mut Dice, out: &mut String) {
     if dice.percent(20) {
-        out.push_str(*dice.pick(&[" ", "\n", "\t "]));
+        out.push_str(dice.pick::<&str>(&[" ", "\n", "\t "]));
     }
 }
 
@@ -144,7 +146,7 @@ fn value(dice: &mut Dice) -> Json {
 }
 
 fn side(dice: &mut Dice) -> Side {
-    if dice.percent(40) { Side::Path(path(dice)) } else { Side::Value(value(dice)) }
+    if dice.percent(50) { Side::Path(path(dice)) } else { Side::Value(value(dice)) }
 }
 
 fn condition(dice: &mut Dice, depth: usize) -> Condition {
@@ -154,7 +156,7 @@ fn condition(dice: &mut Dice, depth: usize) -> Condition {
         0 => Condition::Bare(path(dice)),
         1 => Condition::In(path(dice), dice.percent(40), (0..dice.between(1, 5)).map(|_| value(dice)).collect()),
         2 => Condition::Between(path(dice), dice.percent(40), side(dice), side(dice)),
-        3 => Condition::Like(path(dice), dice.percent(40), *dice.pick(&["%", "_", "a%", "%b%", "", "%\\", "_t''s%"])),
+        3 => Condition::Like(path(dice), dice.percent(40), dice.pick::<&str>(&["%", "_", "a%", "%b%", "", "%\\", "_t''s%"])),
         4 => Condition::Null(path(dice), dice.percent(50)),
         5 => Condition::Missing(path(dice), dice.percent(50)),
         6..10 => {
@@ -329,24 +331,62 @@ fn judge(condition: &Condition, json: &Json) -> Option<bool> {
     }
 }
 
+/// Asserts that the product and the evaluator agree on a condition and its opposite, and gives what they say.
+fn agree(dice: &mut Dice, seed: u64, condition: &Condition, documents: &[Json]) -> Vec<Option<bool>> {
+    let text = sql(dice, condition, 0);
+    let read = |text: &str| Filter::parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
+    let filters = [read(&text), read(&format!("NOT ({text})"))];
+    let one = |document: &Json| {
+        let mut json = String::new();
+        write(dice, document, &mut json);
+        let expected = judge(condition, document);
+        let found = filters.each_ref().map(|filter| filter.matches(json.as_bytes()));
+        assert_eq!(found, [Some(expected == Some(true)), Some(expected == Some(false))], "seed {seed}: {text} on {json}");
+        expected
+    };
+    documents.iter().map(one).collect()
+}
+
+/// Asserts that true, false and unknown all occurred often enough to mean something.
+fn all_occurred(seen: &[Option<bool>]) {
+    for truth in [Some(true), Some(false), None] {
+        let times = seen.iter().filter(|one| **one == truth).count();
+        assert!(times * 20 > seen.len(), "{truth:?} occurred {times} times of {}", seen.len());
+    }
+}
+
 #[test]
 fn a_condition_says_of_a_document_what_the_slow_and_obvious_evaluator_says() {
-    let mut seen = [0; 3];
+    let mut seen = Vec::new();
     for seed in 0..4_000 {
         let mut dice = Dice::new(seed);
-        let condition = condition(&mut dice, 3);
-        let text = sql(&mut dice, &condition, 0);
-        let filter = Filter::parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
-        let opposite = Filter::parse(&format!("NOT ({text})")).unwrap();
-        for _ in 0..5 {
-            let document = object(&mut dice, 3);
-            let mut json = String::new();
-            write(&mut dice, &document, &mut json);
-            let expected = judge(&condition, &document);
-            let found = [&filter, &opposite].map(|filter| filter.matches(json.as_bytes()));
-            assert_eq!(found, [Some(expected == Some(true)), Some(expected == Some(false))], "seed {seed}: {text} on {json}");
-            seen[expected.map_or(2, usize::from)] += 1;
-        }
+        let depth = dice.below(4);
+        let condition = condition(&mut dice, depth);
+        let documents: Vec<Json> = (0..5).map(|_| object(&mut dice, 3)).collect();
+        seen.extend(agree(&mut dice, seed, &condition, &documents));
     }
-    assert!(seen.iter().all(|times| *times > 1_000), "false, true and unknown all occur: {seen:?}");
+    all_occurred(&seen);
+}
+
+#[test]
+fn two_lists_are_compared_as_all_their_pairs_are() {
+    let mut seen = Vec::new();
+    for seed in 0..700 {
+        let mut dice = Dice::new(seed);
+        let sides = [0, 1].map(|_| Side::Path(vec![*dice.pick(&["a", "b"])]));
+        let [left, right] = sides;
+        let condition = match dice.below(8) {
+            0 => Condition::Between(vec!["a"], dice.percent(50), left, right),
+            op => Condition::Compare(left, ["=", "<>", "!=", "<", "<=", ">", ">="][op - 1], right),
+        };
+        let list = |dice: &mut Dice| {
+            let all = dice.percent(50);
+            Json::List(
+                (0..dice.between(1, 3)).map(|_| if all { scalar(dice) } else { Json::Thousandths(1_000 * dice.below(4) as i64) }).collect(),
+            )
+        };
+        let documents: Vec<Json> = (0..10).map(|_| Json::Object(vec![("a", list(&mut dice)), ("b", list(&mut dice))])).collect();
+        seen.extend(agree(&mut dice, seed, &condition, &documents));
+    }
+    all_occurred(&seen);
 }

@@ -190,7 +190,7 @@ pub struct TableRule {
     /// What becomes of ids of more than 512 bytes: `reject` makes a dead letter, `hash` writes under a hash of the id. Default: `reject`.
     #[serde(default)]
     pub long_ids: LongIds,
-    /// How decimals are written: as a `number` with all its digits, or as a `string`. Default: `number`.
+    /// How decimals are written: as a `number` with all its digits, or as a `string` (for `where` too). Default: `number`.
     #[serde(default)]
     pub decimals: Decimals,
     /// What NaN and the infinities, which JSON lacks, become: `null`, a `string`, or the whole document a `dead_letter`. Default: `null`.
