@@ -14,7 +14,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 const MAX_WORDS: usize = 5_000;
 
 /// How deeply the parser may nest. Parentheses take one level or two; each takes some 40 KiB of stack where nothing is optimised.
-const MAX_DEPTH: usize = 24;
+const MAX_NESTING: usize = 24;
 
 /// The word behind IS for a field that is not there; SQL has none.
 pub(super) const MISSING: &str = "MISSING";
@@ -31,7 +31,7 @@ pub(super) fn expression(text: &str) -> Result<Expr, String> {
         what => in_our_words(&format!("expected a condition, found other text: {what}{}", error.location)),
     })?;
     check(&tokens)?;
-    let mut parser = Parser::new(&Conditions).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
+    let mut parser = Parser::new(&Conditions).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
     let parsed = parser.parse_expr().and_then(|expression| match parser.peek_token_ref() {
         end if *end == Token::EOF => Ok(expression),
         more => parser.expected_ref("AND, OR or the end", more),
