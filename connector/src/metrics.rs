@@ -2,6 +2,8 @@
 //!
 //! A leaf: imports nothing from the crate. The unit counted is each revision, and each record that carries none.
 
+pub mod instruments;
+
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 

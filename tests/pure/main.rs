@@ -7,6 +7,7 @@ mod codec_oracle;
 mod command;
 mod config;
 mod delivery;
+mod delivery_index;
 mod delivery_log;
 mod delivery_replay;
 mod delivery_sync;
@@ -15,6 +16,7 @@ mod dice;
 mod filter_oracle;
 mod fixtures;
 mod golden;
+mod instruments;
 mod leaving_rows;
 #[path = "../support/line.rs"]
 mod line;

@@ -152,6 +152,7 @@ pub(super) fn delivery(settings: &Settings) -> deliver::Settings {
         requests_in_flight: delivery.requests_in_flight,
         linger: delivery.linger,
         give_up_after: Some(delivery.give_up_after),
+        breaker: Some(delivery.breaker),
     }
 }
 

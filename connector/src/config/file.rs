@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::units::{ByteSize, Span};
 use crate::codec::ion_json::{Decimals, NonFinite};
+use crate::plan::breaker::Thresholds;
 use crate::plan::mapping::{Deletes, LongIds};
 use crate::sink::opensearch::config::{Aws, Secret};
 
@@ -131,6 +132,11 @@ pub struct DeliverySection {
     pub give_up_after: Span,
     /// How long one request may take. Default: `30s`.
     pub request_timeout: Span,
+    /// How many documents in a row an index may refuse before it is blocked and no more of them become dead letters; `0` never
+    /// blocks it. It is tried again every half minute at the latest. Default: `100`.
+    pub breaker_in_a_row: u32,
+    /// The same, as a share of the index's last 10,000 answers in percent; `0` never blocks it. Default: `5`.
+    pub breaker_percent: u32,
 }
 
 impl Default for DeliverySection {
@@ -143,6 +149,8 @@ impl Default for DeliverySection {
             gzip: true,
             give_up_after: Span(Duration::from_secs(5 * 60)),
             request_timeout: Span(Duration::from_secs(30)),
+            breaker_in_a_row: Thresholds::default().in_a_row,
+            breaker_percent: Thresholds::default().percent,
         }
     }
 }

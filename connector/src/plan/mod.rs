@@ -4,6 +4,7 @@
 //! Never waits, reads a clock, draws a random number or does I/O; all of that is handed in as values.
 
 pub mod batch;
+pub mod breaker;
 pub mod filter;
 pub mod inference;
 mod json_cursor;
