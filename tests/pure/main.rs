@@ -13,9 +13,11 @@ mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]
 mod dice;
+mod filter_oracle;
 mod fixtures;
 mod golden;
 mod instruments;
+mod leaving_rows;
 #[path = "../support/line.rs"]
 mod line;
 mod memory;

@@ -178,10 +178,18 @@ pub struct TableRule {
     /// Fields to leave out, as paths; taken from what `fields` keeps. Default: none.
     #[serde(default)]
     pub exclude: Vec<String>,
+    /// A condition in SQL for the documents to have in the index, such as `State <> 'XX' AND Owners.PrimaryOwner.PersonId IS NOT NULL`,
+    /// evaluated before `fields` and `exclude`. A revision that does not match is a delete at its own version, because an earlier one may have
+    /// matched. It knows `=` `<>` `<` `<=` `>` `>=`, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL and IS MISSING. Numbers are compared exactly,
+    /// strings by code points (timestamps are strings in ISO form). What is null, missing or of another type matches neither a comparison
+    /// nor its NOT; of a list any element counts. Default: none, all documents.
+    #[serde(default, rename = "where")]
+    pub filter: Option<String>,
     /// The routing value, in which `{id}` and `{table}` stand for the document's id and the table's name. Default: none, that is, the id.
     #[serde(default)]
     pub routing: Option<String>,
-    /// What a delete of the source does: `delete` the document, or `keep` it (counted as skipped, `filtered`). Default: `delete`.
+    /// What a delete of the source, or a revision that does not match `where`, does: `delete` the document, or `keep` it (counted as
+    /// skipped, `filtered`). Default: `delete`.
     #[serde(default)]
     pub deletes: Deletes,
     /// A field for the revision's metadata: table, ids, version, transaction, block. Default: none, off.
@@ -190,7 +198,7 @@ pub struct TableRule {
     /// What becomes of ids of more than 512 bytes: `reject` makes a dead letter, `hash` writes under a hash of the id. Default: `reject`.
     #[serde(default)]
     pub long_ids: LongIds,
-    /// How decimals are written: as a `number` with all its digits, or as a `string`. Default: `number`.
+    /// How decimals are written: as a `number` with all its digits, or as a `string` (for `where` too). Default: `number`.
     #[serde(default)]
     pub decimals: Decimals,
     /// What NaN and the infinities, which JSON lacks, become: `null`, a `string`, or the whole document a `dead_letter`. Default: `null`.

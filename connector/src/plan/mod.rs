@@ -5,7 +5,9 @@
 
 pub mod batch;
 pub mod breaker;
+pub mod filter;
 pub mod inference;
+mod json_cursor;
 pub mod ledger;
 pub mod limits;
 pub mod mapping;
