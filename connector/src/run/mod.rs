@@ -7,14 +7,18 @@ mod backoff;
 mod clock;
 pub mod deliver;
 pub mod explain;
+mod gate;
 mod letters;
 mod notices;
+mod parked;
 mod part;
 pub mod replay;
 mod request;
+mod shared;
 pub mod sweep;
 pub mod sync;
 mod traffic;
+mod verdicts;
 
 use std::future::pending;
 
