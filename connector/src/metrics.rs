@@ -147,3 +147,53 @@ impl Serialize for Report<'_> {
         map.end()
     }
 }
+
+/// Why a tombstone that was looked at stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// It is not old enough.
+    Younger,
+    /// Something newer was written under its id meanwhile.
+    Rewritten,
+    /// Its form is one that only a newer revsync knows.
+    NewerForm,
+    /// It says that it is one, and has other things in it: it is somebody's document.
+    Foreign,
+    /// The index did not take the delete.
+    Failed,
+}
+
+impl Kept {
+    /// Every reason, in the order of reports.
+    pub const ALL: [Self; 5] = [Self::Younger, Self::Rewritten, Self::NewerForm, Self::Foreign, Self::Failed];
+
+    /// The reason's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Younger => "younger",
+            Self::Rewritten => "rewritten",
+            Self::NewerForm => "newer_form",
+            Self::Foreign => "foreign",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The counts of a sweep, for which the unit is a tombstone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Swept {
+    /// Tombstones that are gone; in a dry run, those that would be.
+    pub swept: u64,
+    /// Tombstones that stay, by reason.
+    pub kept: BTreeMap<Kept, u64>,
+}
+
+impl Swept {
+    /// Counts tombstones that stay.
+    pub fn keep(&mut self, reason: Kept, count: u64) {
+        if count > 0 {
+            *self.kept.entry(reason).or_default() += count;
+        }
+    }
+}

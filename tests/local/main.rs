@@ -12,3 +12,4 @@ mod commands;
 mod local_index;
 mod local_search;
 mod rules;
+mod sweep;

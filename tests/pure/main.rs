@@ -27,3 +27,4 @@ mod model;
 mod qldb_stream;
 #[path = "../support/scripted_sink.rs"]
 mod scripted_sink;
+mod sweep;

@@ -378,6 +378,7 @@ impl Versioned for BTreeMap<(String, String), (u64, Option<String>)> {
                 (Some(String::from_utf8(document.as_bytes().to_vec()).expect("UTF-8")), if existed { 200 } else { 201 })
             }
             Operation::Delete { .. } => (None, if existed { 200 } else { 404 }),
+            Operation::Tombstone { .. } => (None, if existed { 200 } else { 201 }),
         };
         self.insert(key(target), (target.version, source));
         Reply::ok(status)

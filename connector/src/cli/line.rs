@@ -22,6 +22,7 @@ use crate::run::deliver;
 use crate::sink::Sink;
 use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
+use crate::sink::opensearch::config::Access;
 use crate::source::capture::Capture;
 use crate::store::dead_letters::Place;
 
@@ -61,8 +62,46 @@ pub(super) async fn reached_sink(settings: &Settings) -> Result<Arc<dyn Sink>, E
     Ok(Arc::new(server))
 }
 
-async fn opensearch(settings: &Settings) -> Result<OpenSearch, Error> {
-    Ok(OpenSearch::connect(settings.opensearch()?).await?.with_mappings(settings.mappings()?))
+/// The OpenSearch sink, with what the rules say about its indices.
+pub(super) async fn opensearch(settings: &Settings) -> Result<OpenSearch, Error> {
+    refuse_plain_deletes_on_serverless(settings)?;
+    let sink = OpenSearch::connect(settings.opensearch()?).await?;
+    Ok(sink.with_mappings(settings.mappings()?).with_deletes(mapping(settings)?.deletes()))
+}
+
+/// Which tables get plain deletes, in words; `None` where none does.
+fn plainly_deleted(settings: &Settings) -> Option<String> {
+    match settings.plainly_deleted() {
+        None => Some("without rules, every table gets plain deletes".to_owned()),
+        Some(tables) if tables.is_empty() => None,
+        Some(tables) => Some(format!(
+            "deletes = \"delete\" holds for {}",
+            tables.iter().map(|table| format!("{table:?}")).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}
+
+/// It is not documented for how long Serverless remembers a delete, if at all, nor can it be set.
+fn refuse_plain_deletes_on_serverless(settings: &Settings) -> Result<(), Error> {
+    let serverless = settings.sink.opensearch.as_ref().is_some_and(|config| matches!(config.access, Access::Aoss(_)));
+    match plainly_deleted(settings) {
+        Some(which) if serverless => {
+            Err(Error::usage(format!("sink: OpenSearch Serverless is not known to remember deletes, and {which}"))
+                .help("set deletes = \"tombstone\" in every rule ([[table]] name = \"*\" is one for all tables)"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a pipeline that lives on should know: the memory of OpenSearch is shorter.
+pub(super) fn warn_of_plain_deletes(settings: &Settings) {
+    if let (Some(config), Some(which)) = (&settings.sink.opensearch, plainly_deleted(settings)) {
+        tracing::warn!(
+            "{which}: OpenSearch remembers them for {} at most (index.gc_deletes), and not past a restart of a node, and then an older revision \
+             that is delivered late brings a deleted document back; deletes = \"tombstone\" in the tables' rules holds",
+            config.gc_deletes
+        );
+    }
 }
 
 /// Refuses a file that would be read as the source and written over, or written by two.

@@ -35,7 +35,7 @@ pub struct File {
 }
 
 /// Where revisions come from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceSection {
     /// The captured stream: a file, a directory, or "-" for standard input. Default: the argument SOURCE.
@@ -44,6 +44,15 @@ pub struct SourceSection {
     pub format: Format,
     /// Whether each revision's hash is computed again and compared; a revision that does not match becomes a dead letter. Default: `false`.
     pub verify_hashes: bool,
+    /// How long the source keeps its records, and so how late one can be delivered again: `sweep` removes no tombstone that is younger.
+    /// Default: `168h`.
+    pub retention: Span,
+}
+
+impl Default for SourceSection {
+    fn default() -> Self {
+        Self { url: None, format: Format::default(), verify_hashes: false, retention: Span(Duration::from_secs(168 * 3600)) }
+    }
 }
 
 /// What the records of a source hold.
@@ -77,7 +86,8 @@ pub struct SinkSection {
     pub client_certificate_file: Option<PathBuf>,
     /// Whether missing indices are created; if not, a missing index blocks its documents until it exists. Default: `true`.
     pub create_index: bool,
-    /// How long created indices remember the versions of deleted documents. Default: `24h`.
+    /// How long created indices remember the versions of deleted documents, as long as their node runs; where an index that exists
+    /// remembers them for less, that is said. Default: `24h`.
     pub gc_deletes: Span,
     /// AWS, for `auth = "aws"` and `auth = "aoss"`.
     pub aws: Aws,
@@ -188,8 +198,10 @@ pub struct TableRule {
     /// The routing value, in which `{id}` and `{table}` stand for the document's id and the table's name. Default: none, that is, the id.
     #[serde(default)]
     pub routing: Option<String>,
-    /// What a delete of the source, or a revision that does not match `where`, does: `delete` the document, or `keep` it (counted as
-    /// skipped, `filtered`). Default: `delete`.
+    /// What a delete of the source, or a revision that does not match `where`, does: `delete` the document; write a `tombstone` in its
+    /// place, which readers do not see and which holds until `sweep` removes it; or `keep` the document (counted as skipped, `filtered`).
+    /// OpenSearch forgets a plain delete after `gc_deletes` and when a node restarts, and a late older revision then brings the document
+    /// back. Default: `delete`.
     #[serde(default)]
     pub deletes: Deletes,
     /// A field for the revision's metadata: table, ids, version, transaction, block. Default: none, off.

@@ -30,6 +30,7 @@ pub struct Overrides {
     pub source: Option<String>,
     pub format: Option<Format>,
     pub verify_hashes: Option<bool>,
+    pub retention: Option<Span>,
     pub sink: Option<String>,
     pub auth: Option<Auth>,
     pub username: Option<String>,
@@ -78,6 +79,8 @@ pub struct Source {
     pub format: Format,
     /// Whether revision hashes are checked.
     pub verify_hashes: bool,
+    /// How long it keeps its records.
+    pub retention: Duration,
 }
 
 impl Source {
@@ -129,6 +132,7 @@ impl Settings {
             url: options.source.as_deref().or(file.source.url.as_deref()).map(str::parse).transpose()?,
             format: options.format.unwrap_or(file.source.format),
             verify_hashes: options.verify_hashes.unwrap_or(file.source.verify_hashes),
+            retention: options.retention.unwrap_or(file.source.retention).0,
         };
         let dead_letters = options.dead_letters.clone().or(file.dead_letters.url.clone());
         let name = options.name.clone().or(file.name.clone()).or_else(|| source.url.as_ref().map(SourceUrl::pipeline_name));

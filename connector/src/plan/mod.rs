@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod breaker;
+pub mod deletes;
 pub mod filter;
 pub mod inference;
 mod json_cursor;
@@ -15,3 +16,5 @@ pub mod names;
 pub mod outcome;
 pub mod projection;
 pub mod retry;
+pub mod sweep;
+pub mod tombstone;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::clock;
 use super::letters::{Claim, Letters};
 use super::part::OPERATION;
 use super::request::at;
@@ -168,7 +169,7 @@ impl Deliver {
             Content::Fault(fault) => Planned::Fault(fault),
             Content::Revision(revision) => {
                 claim.table = Some(revision.table.clone());
-                self.mapping.plan(revision)?
+                self.mapping.plan(revision, clock::millis())?
             }
         };
         match planned {

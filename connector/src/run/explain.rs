@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::clock;
 use crate::codec::{self, Content, Decoder};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
@@ -21,7 +22,7 @@ pub struct Explained {
     pub sub: Option<u64>,
     /// The unit's place inside its user record.
     pub unit: u32,
-    /// `index`, `delete`, `skip` or `dead_letter`.
+    /// `index`, `delete`, `tombstone`, `skip` or `dead_letter`.
     pub action: &'static str,
     /// The table, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +91,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
                 explained.id = Some(revision.id.clone());
                 explained.version = Some(revision.version);
                 leaves = mapping.leaves(&revision)?;
-                mapping.plan(revision)?
+                mapping.plan(revision, clock::millis())?
             }
         };
         fill(&mut explained, planned, leaves);
@@ -117,8 +118,8 @@ fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
-                Operation::Delete { .. } if leaves => "does not match where".to_owned(),
-                Operation::Delete { .. } => "neither data nor dataHash is present".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
             };
         }
     }

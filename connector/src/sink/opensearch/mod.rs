@@ -1,15 +1,17 @@
 //! OpenSearch as a sink: one `write` is one `_bulk` request.
 //!
 //! [`request`] makes the body, `client` sends it with a `proof` of who we are (`sign` for AWS), `reply` reads the answer (and `redact` what
-//! may be told of it), `indices` sees to it that the index exists and stays the same one (`creation` with what it is made), `inspect` and
-//! `search` are what the commands ask for beside writing.
+//! may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation` with what it is
+//! made, `advice` how far deletes hold in it), `inspect`, `search` and `sweep` are what the commands ask for beside writing.
 //!
 //! Tries once and reports. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)), and never makes an index anew that
 //! was there and is gone.
 
+mod advice;
 mod client;
 pub mod config;
 mod creation;
+mod describe;
 mod indices;
 mod inspect;
 mod proof;
@@ -18,6 +20,7 @@ mod reply;
 pub mod request;
 mod search;
 mod sign;
+mod sweep;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -30,6 +33,7 @@ use flate2::write::GzEncoder;
 use opensearch::http::Method;
 use serde_json::Value;
 
+pub use self::advice::Advice;
 use self::client::{Client, Content, Trouble, TroubleKind, segment};
 pub use self::config::Config;
 use self::indices::{Admitted, Indices, find};
@@ -37,6 +41,7 @@ pub use self::inspect::Probe;
 use super::{Pending, Sink};
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::plan::deletes::IndexDeletes;
 use crate::plan::outcome::{Class, Failure, Reply};
 
 /// An OpenSearch server or cluster, 2.x or 3.x, an Amazon OpenSearch Service domain, or (experimental) a Serverless collection.
@@ -85,6 +90,21 @@ impl OpenSearch {
         self
     }
 
+    /// Says which deletes an index can get: one that gets tombstones is created behind an alias that hides them. Without this every index
+    /// gets plain deletes.
+    #[must_use]
+    pub fn with_deletes(mut self, deletes: IndexDeletes) -> Self {
+        self.indices.deletes = deletes;
+        self
+    }
+
+    /// As a sweep wants it: an index that is gone is not made anew, and nothing is said about how far deletes hold.
+    #[must_use]
+    pub fn for_sweep(mut self) -> Self {
+        (self.indices.create, self.indices.advises) = (false, false);
+        self
+    }
+
     async fn write_all(&self, operations: &[Operation]) -> Result<Vec<Reply>, Failure> {
         if operations.is_empty() {
             return Ok(Vec::new());
@@ -101,7 +121,7 @@ impl OpenSearch {
         if !answer.is_success() {
             return Err(self.client.judged(&answer));
         }
-        let mut replies = reply::parse(&answer.body, sent.iter().map(|operation| operation.action()), guards)?;
+        let mut replies = reply::parse(&answer.body, sent.iter().map(|operation| request::action(operation)), guards)?;
         self.indices.watch(&admitted, &sent, &mut replies);
         if sent.len() == operations.len() {
             return Ok(replies.operations);
