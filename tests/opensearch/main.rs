@@ -9,10 +9,15 @@ mod commands;
 mod conformance;
 mod conforming;
 mod delivery;
+#[path = "../support/dice.rs"]
+mod dice;
 mod live;
 mod operations;
+mod outages;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+#[path = "../support/relay.rs"]
+mod relay;
 mod replies;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
