@@ -10,6 +10,8 @@ mod conformance;
 mod conforming;
 mod delivery;
 mod live;
+#[path = "../support/log.rs"]
+mod log;
 mod operations;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
@@ -18,3 +20,4 @@ mod replies;
 mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;
+mod signatures;

@@ -1,50 +1,15 @@
 //! What delivery says while it works: enough to see what is wrong, never a field's value, and not the same thing a million times.
 
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use revsync::plan::outcome::Reply;
 use revsync::run::deliver::Settings;
-use tracing::subscriber::DefaultGuard;
 
 use crate::line::{Bench, deliver};
+use crate::log::Log;
 use crate::qldb_stream::{put, records};
 use crate::scripted_sink::{busy, down, poison};
-
-/// The log of this thread, on which the whole test runs.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn start() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false).with_writer(move || writer.clone()).finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn lines(&self) -> Vec<String> {
-        String::from_utf8(self.0.lock().unwrap().clone())
-            .unwrap()
-            .lines()
-            .filter(|line| line.contains("revsync"))
-            .map(str::to_owned)
-            .collect()
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn no_value_of_a_document_is_ever_said() {

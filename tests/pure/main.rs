@@ -16,6 +16,8 @@ mod fixtures;
 mod golden;
 #[path = "../support/line.rs"]
 mod line;
+#[path = "../support/log.rs"]
+mod log;
 mod memory;
 mod messages;
 mod model;
