@@ -25,7 +25,7 @@ pub fn name(label: &str) -> String {
 }
 
 /// Asks the server, past revsync.
-async fn ask(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
+pub async fn ask(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
     let transport = Transport::single_node(&server.url).unwrap();
     let body = (!body.is_null()).then(|| Bytes::from(body.to_string()));
     let response = transport.send(method, path, HeaderMap::new(), None::<&()>, body, None).await.unwrap();

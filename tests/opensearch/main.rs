@@ -13,6 +13,7 @@ mod live;
 #[path = "../support/log.rs"]
 mod log;
 mod operations;
+mod privacy;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
 mod replies;
