@@ -9,7 +9,7 @@ use revsync::run::deliver::Settings;
 use crate::line::{Bench, deliver};
 use crate::log::Log;
 use crate::qldb_stream::{put, records};
-use crate::scripted_sink::{busy, down, poison};
+use crate::scripted_sink::{Step, busy, down, poison};
 
 #[tokio::test(start_paused = true)]
 async fn no_value_of_a_document_is_ever_said() {
@@ -92,4 +92,28 @@ async fn an_index_that_is_waited_for_is_named() {
     assert_eq!((line.counts().indexed, line.counts().pending), (1, 1));
     let said = log.lines();
     assert!(!said.is_empty() && said.iter().all(|line| line.contains("index=\"person\"")), "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_came_twice_is_nothing_to_speak_of() {
+    let bench = Bench::new();
+    let people = records([("Person", "a", 0, put("x")), ("Person", "b", 3, put("x")), ("Place", "c", 1, put("x"))]);
+    deliver(&mut bench.line(), &people).await.unwrap();
+    let (log, _guard) = Log::start();
+    let mut line = bench.line();
+    deliver(&mut line, &people).await.unwrap();
+    assert_eq!((line.counts().stale, log.lines()), (3, Vec::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_is_told_with_its_first_and_its_last_error_and_how_often_it_was_sent() {
+    let (log, _guard) = Log::start();
+    let bench = Bench::new();
+    bench.sink.script([Step::Fail(down("connection refused")), Step::Answer(vec![(0, busy())]), Step::Answer(vec![(0, poison())])]);
+    deliver(&mut bench.line(), &records([("Person", "a", 0, put("x"))])).await.unwrap();
+    let said: Vec<String> = log.lines().into_iter().filter(|line| line.contains("dead letter")).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    for part in ["mapper_parsing_exception", "first_error=\"unavailable: connection refused\"", "attempts=3", "document_id=\"a\""] {
+        assert!(said[0].contains(part), "{part}: {}", said[0]);
+    }
 }

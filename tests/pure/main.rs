@@ -7,7 +7,9 @@ mod codec_oracle;
 mod command;
 mod config;
 mod delivery;
+mod delivery_content;
 mod delivery_log;
+mod delivery_outages;
 mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]
