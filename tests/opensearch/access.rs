@@ -131,37 +131,38 @@ async fn a_redirect_elsewhere_is_for_a_person_to_follow() {
 
 // TLS
 
-struct Authority {
+/// A certificate authority of our own.
+pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: tempfile::TempDir,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         Self { issuer, folder: tempfile::tempdir().unwrap() }
     }
 
-    fn file(&self, name: &str, text: &str) -> std::path::PathBuf {
+    pub fn file(&self, name: &str, text: &str) -> std::path::PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
-    fn ca_file(&self) -> std::path::PathBuf {
+    pub fn ca_file(&self) -> std::path::PathBuf {
         self.file("ca.pem", &self.issuer.pem())
     }
 
-    fn certificate(&self, host: &str) -> (CertificateDer<'static>, KeyPair, String) {
+    pub fn certificate(&self, host: &str) -> (CertificateDer<'static>, KeyPair, String) {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![host.to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
         let pem = format!("{}{}", certificate.pem(), key.serialize_pem());
         (certificate.der().clone(), key, pem)
     }
 
-    async fn server(&self, host: &str, wants_certificate: bool) -> Scripted {
+    pub async fn server(&self, host: &str, wants_certificate: bool) -> Scripted {
         let (certificate, key, _) = self.certificate(host);
         let builder = ServerConfig::builder();
         let builder = if wants_certificate {

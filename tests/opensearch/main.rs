@@ -8,7 +8,9 @@ mod commands;
 #[path = "../support/conformance.rs"]
 mod conformance;
 mod conforming;
+mod content;
 mod delivery;
+mod knobs;
 mod live;
 #[path = "../support/log.rs"]
 mod log;
