@@ -114,14 +114,20 @@ async fn run_on(server: Scripted, config: &str, records: &str, environment: &[(&
 
 /// Runs `sync` in a folder; the sink is that of the file where it names one.
 async fn sync(folder: &Arc<Folder>, server: &Scripted, environment: &[(&str, &str)]) -> Done {
+    sync_with(folder, server, environment, &[]).await
+}
+
+async fn sync_with(folder: &Arc<Folder>, server: &Scripted, environment: &[(&str, &str)], options: &[&str]) -> Done {
     let url = server.url();
+    let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
     let named = String::from_utf8(folder.read("revsync.toml")).unwrap().contains("\nurl = ");
     let environment: Vec<(String, String)> = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let folder = folder.clone();
     let done = tokio::task::spawn_blocking(move || {
         let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let common = ["--json", "--config", "revsync.toml", "sync", "s.ion"];
-        let arguments = if named { common.to_vec() } else { [&common[..], &["--to", &url]].concat() };
+        let mut arguments = if named { common.to_vec() } else { [&common[..], &["--to", &url]].concat() };
+        arguments.extend(options.iter().map(String::as_str));
         folder.revsync_with(&arguments, &environment, b"")
     });
     done.await.unwrap()
@@ -414,4 +420,39 @@ async fn what_is_not_finite_is_a_string_where_a_rule_says_so() {
         let sent = run.server.bulks().first().map(|request| request.lines()[1].clone());
         assert_eq!(sent.as_deref(), expected);
     }
+}
+
+// The same by options
+
+#[tokio::test(flavor = "multi_thread")]
+async fn options_come_to_the_same_as_their_keys() {
+    let by = async |server: Scripted, records: &str, environment: &[(&str, &str)], options: &[&str]| {
+        let folder = Arc::new(Folder::new());
+        folder.write("revsync.toml", "[sink]\ngc_deletes = \"1h\"\n[delivery]\nrequest_bytes = \"9MiB\"\nrequest_timeout = \"1h\"\n");
+        folder.write("s.ion", records);
+        let done = sync_with(&folder, &server, environment, options).await;
+        assert_eq!(done.exit, 0, "{options:?}: {done:?}");
+        Run { done, server, folder }
+    };
+    let one = revision("T", "a", 0, Some("{}"));
+
+    let run = by(Scripted::start().await, &one, &[], &["--gc-deletes", "36h"]).await;
+    assert_eq!(run.creation()["settings"]["index.gc_deletes"], "36h");
+
+    let run = by(Scripted::start().await, &many(50, 1_000), &[], &["--request-bytes", "10KiB"]).await;
+    assert!(run.server.bulks().iter().all(|request| request.body.len() <= 10 * 1024));
+
+    let slow = Scripted::start().await;
+    slow.add_index("t-000001", Some("t"));
+    slow.script([Step::without_writing(Fate::Hang)]);
+    assert_eq!(by(slow, &one, &[], &["--request-timeout", "300ms"]).await.server.bulks().len(), 2);
+
+    let run = by(Scripted::start().await, &one, &KEYS, &["--auth", "aws", "--aws-region", "ap-southeast-2"]).await;
+    assert!(run.header("authorization")[0].contains("/ap-southeast-2/es/"));
+
+    let authority = Authority::new();
+    let (_, _, pem) = authority.certificate("client");
+    let (ca, client) = (authority.ca_file(), authority.file("client.pem", &pem));
+    let options = ["--ca-file", ca.to_str().unwrap(), "--client-certificate-file", client.to_str().unwrap()];
+    by(authority.server("127.0.0.1", true).await, &one, &[], &options).await;
 }
