@@ -24,3 +24,4 @@ mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;
 mod signatures;
+mod tombstones;

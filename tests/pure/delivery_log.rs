@@ -58,7 +58,7 @@ async fn no_value_of_a_document_is_ever_said() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_letters_are_not_a_thousand_lines() {
     let (log, _guard) = Log::start();
-    let bench = Bench::new();
+    let bench = Bench::with(Settings { breaker: None, ..Settings::default() });
     bench.sink.rule(|rules| rules.refuses = |_| Some(poison()));
     let ids: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
     deliver(&mut bench.line(), &records(ids.iter().map(|id| ("Person", id.as_str(), 0, put("x"))))).await.unwrap();

@@ -1,8 +1,9 @@
 //! What is said in the log of this thread, on which the whole of a test runs.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
 
 /// A log that is kept; everything at every level is in it.
@@ -22,6 +23,10 @@ impl io::Write for Log {
 impl Log {
     /// Listens for as long as the guard lives.
     pub(crate) fn start() -> (Self, DefaultGuard) {
+        // With a single subscriber in the process, what another test's thread says first would be switched off for all threads.
+        static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
+        ANOTHER
+            .get_or_init(|| Dispatch::new(tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(io::sink).finish()));
         let log = Self::default();
         let writer = log.clone();
         let subscriber =

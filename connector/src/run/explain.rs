@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::clock;
 use crate::codec::{self, Content, Decoder};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
@@ -21,7 +22,7 @@ pub struct Explained {
     pub sub: Option<u64>,
     /// The unit's place inside its user record.
     pub unit: u32,
-    /// `index`, `delete`, `skip` or `dead_letter`.
+    /// `index`, `delete`, `tombstone`, `skip` or `dead_letter`.
     pub action: &'static str,
     /// The table, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,6 +82,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
             version: None,
             reason: String::new(),
         };
+        let mut leaves = false;
         let planned = match unit.content {
             Content::Skip(reason) => Planned::Skip(reason),
             Content::Fault(fault) => Planned::Fault(fault),
@@ -88,17 +90,22 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
                 explained.table = Some(revision.table.to_string());
                 explained.id = Some(revision.id.clone());
                 explained.version = Some(revision.version);
-                mapping.plan(revision)?
+                leaves = mapping.leaves(&revision)?;
+                mapping.plan(revision, clock::millis())?
             }
         };
-        fill(&mut explained, planned);
+        fill(&mut explained, planned, leaves);
         tell(explained);
     }
     Ok(())
 }
 
-fn fill(explained: &mut Explained, planned: Planned) {
+/// `leaves`: the revision does not match the rule's WHERE.
+fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
     match planned {
+        Planned::Skip(reason) if leaves => {
+            explained.reason = format!("{}, does not match where, and the rule keeps what was deleted", reason.as_str());
+        }
         Planned::Skip(reason) => explained.reason = format!("{}, {}", reason.as_str(), why(reason)),
         Planned::Fault(Fault { kind, reason }) => {
             explained.action = "dead_letter";
@@ -111,7 +118,8 @@ fn fill(explained: &mut Explained, planned: Planned) {
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
-                Operation::Delete { .. } => "neither data nor dataHash is present".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
             };
         }
     }
