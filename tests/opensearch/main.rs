@@ -8,12 +8,17 @@ mod commands;
 #[path = "../support/conformance.rs"]
 mod conformance;
 mod conforming;
+mod content;
 mod delivery;
 #[path = "../support/dice.rs"]
 mod dice;
+mod knobs;
 mod live;
+#[path = "../support/log.rs"]
+mod log;
 mod operations;
 mod outages;
+mod privacy;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
 #[path = "../support/relay.rs"]
@@ -23,4 +28,5 @@ mod replies;
 mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;
+mod signatures;
 mod tombstones;

@@ -1,14 +1,15 @@
 //! OpenSearch as a sink: one `write` is one `_bulk` request.
 //!
-//! [`request`] makes the body, `client` sends it with a `proof` of who we are (`sign` for AWS), `reply` reads the answer (and `redact` what
-//! may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation` with what it is
-//! made, `advice` how far deletes hold in it), `inspect`, `search` and `sweep` are what the commands ask for beside writing.
+//! [`request`] makes the body, `client` sends it with a `proof` of who we are (`sign` and `clock` for AWS), `reply` reads the answer (and
+//! `redact` what may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation`
+//! with what it is made, `advice` how far deletes hold in it), `inspect`, `search` and `sweep` are what the commands ask for beside writing.
 //!
 //! Tries once and reports. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)), and never makes an index anew that
 //! was there and is gone.
 
 mod advice;
 mod client;
+mod clock;
 pub mod config;
 mod creation;
 mod describe;
