@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::letters::{Claim, Letters};
 use super::request::{End, at};
 use super::traffic::{News, Traffic};
-use crate::codec::{self, Content, Decoder, Unit};
+use crate::codec::{self, Content, Decoder};
 use crate::error::{Error, Kind};
 use crate::metrics::Counts;
 use crate::plan::ledger::{Ledger, Ticket};
@@ -61,7 +61,6 @@ pub struct Deliver {
     letters: Letters,
     ledger: Ledger,
     counts: Counts,
-    units: Vec<Unit>,
     failed: Option<Error>,
 }
 
@@ -81,7 +80,6 @@ impl Deliver {
             letters: Letters::new(dead_letters),
             ledger: Ledger::default(),
             counts: Counts::default(),
-            units: Vec::new(),
             failed: None,
         }
     }
@@ -104,21 +102,29 @@ impl Deliver {
         self.room_for(record.data.len()).await?;
         self.counts.bytes += record.data.len() as u64;
         let ticket = self.ledger.enter(&record.origin, record.position.clone(), record.data.len());
-        let mut units = std::mem::take(&mut self.units);
-        self.decoder.decode(record, &mut units, &mut self.counts.notes);
-        for (unit, number) in units.drain(..).zip(0u32..) {
-            let claim = Claim {
-                ticket,
-                origin: record.origin.clone(),
-                position: codec::position(&record.position, unit.sub),
-                unit: number,
-                part: unit.index,
-                payload: unit.payload,
-                table: None,
-            };
-            self.unit(claim, unit.content).await?;
+        let mut number = 0;
+        let mut user_records = self.decoder.open(record);
+        while let Some(user_record) = user_records.next(&self.decoder) {
+            let mut units = self.decoder.units(&user_record);
+            loop {
+                // What a record expands to takes its room unit by unit.
+                if self.ledger.held() > self.settings.budget() {
+                    self.room_for(0).await?;
+                }
+                let Some((part, content)) = units.next(&mut self.decoder, &mut self.counts.notes) else { break };
+                let claim = Claim {
+                    ticket,
+                    origin: record.origin.clone(),
+                    position: codec::position(&record.position, user_record.sub),
+                    unit: number,
+                    part,
+                    payload: user_record.payload.clone(),
+                    table: None,
+                };
+                self.unit(claim, content).await?;
+                number += 1;
+            }
         }
-        self.units = units;
         self.ledger.close(ticket);
         Ok(())
     }
@@ -132,11 +138,15 @@ impl Deliver {
         self.counts.bytes += letter.payload.len() as u64;
         let origin = Arc::new(letter.origin.clone());
         let ticket = self.ledger.enter(&origin, letter.position.clone(), letter.payload.len());
-        let mut units = Vec::new();
-        self.decoder.user_record(None, &letter.payload, &mut units, &mut self.counts.notes);
-        let wanted = units.into_iter().find(|unit| unit.index == letter.part).map(|unit| unit.content);
-        let content =
-            wanted.unwrap_or_else(|| Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")));
+        let user_record = self.decoder.open_payload(&letter.payload);
+        let mut units = self.decoder.units(&user_record);
+        let content = loop {
+            match units.next(&mut self.decoder, &mut self.counts.notes) {
+                Some((part, content)) if part == letter.part => break content,
+                Some(_) => {}
+                None => break Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
+            }
+        };
         let claim = Claim {
             ticket,
             origin,
