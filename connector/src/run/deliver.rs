@@ -62,6 +62,7 @@ pub struct Deliver {
     ledger: Ledger,
     counts: Counts,
     failed: Option<Error>,
+    ahead: usize,
 }
 
 impl Deliver {
@@ -81,7 +82,13 @@ impl Deliver {
             ledger: Ledger::default(),
             counts: Counts::default(),
             failed: None,
+            ahead: 0,
         }
+    }
+
+    /// So many bytes of records were read and wait to be pushed: they take their room from the budget too.
+    pub(super) fn read_ahead(&mut self, bytes: usize) {
+        self.ahead = bytes;
     }
 
     /// From now on the ids of stored dead letters are remembered. For runs of which the letters are few.
@@ -94,24 +101,23 @@ impl Deliver {
         self.letters.remembered()
     }
 
-    /// Takes a record in; waits for room first.
+    /// Takes a record in; waits for room first, for the record and about as much JSON.
     ///
     /// # Errors
     /// What ends the run: a sink that refuses the pipeline, a budget that ran out, dead letters that cannot be stored, two tables in one index.
     pub async fn push(&mut self, record: &Record) -> Result<(), Error> {
-        self.room_for(record.data.len()).await?;
+        self.room_for(2 * record.data.len()).await?;
         self.counts.bytes += record.data.len() as u64;
         let ticket = self.ledger.enter(&record.origin, record.position.clone(), record.data.len());
         let mut number = 0;
         let mut user_records = self.decoder.open(record);
         while let Some(user_record) = user_records.next(&self.decoder) {
             let mut units = self.decoder.units(&user_record);
-            loop {
-                // What a record expands to takes its room unit by unit.
-                if self.ledger.held() > self.settings.budget() {
+            while let Some((part, content)) = units.next(&mut self.decoder, &mut self.counts.notes) {
+                // What a record expands to beyond its first unit waits for room too.
+                if number > 0 && self.ledger.held() > self.settings.budget() {
                     self.room_for(0).await?;
                 }
-                let Some((part, content)) = units.next(&mut self.decoder, &mut self.counts.notes) else { break };
                 let claim = Claim {
                     ticket,
                     origin: record.origin.clone(),
@@ -134,7 +140,7 @@ impl Deliver {
     /// # Errors
     /// As [`push`](Self::push).
     pub async fn push_letter(&mut self, letter: &DeadLetter) -> Result<Ticket, Error> {
-        self.room_for(letter.payload.len()).await?;
+        self.room_for(2 * letter.payload.len()).await?;
         self.counts.bytes += letter.payload.len() as u64;
         let origin = Arc::new(letter.origin.clone());
         let ticket = self.ledger.enter(&origin, letter.position.clone(), letter.payload.len());
@@ -276,7 +282,7 @@ impl Deliver {
     async fn room_for(&mut self, bytes: usize) -> Result<(), Error> {
         self.hear().await?;
         // A record that is larger than the whole budget goes alone.
-        while self.ledger.held() > 0 && self.ledger.held() + bytes > self.settings.budget() {
+        while self.ledger.held() > 0 && self.ledger.held() + self.ahead + bytes > self.settings.budget() {
             if self.letters.are_any() {
                 self.store_letters().await?;
             } else if self.traffic.has_batch() && self.traffic.may_send() {
