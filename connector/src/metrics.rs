@@ -2,6 +2,8 @@
 //!
 //! A leaf: imports nothing from the crate. The unit counted is each revision, and each record that carries none.
 
+pub mod instruments;
+
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
@@ -16,7 +18,7 @@ pub enum Skip {
     Control,
     /// A block summary: the journal's own bookkeeping.
     BlockSummary,
-    /// A delete, under a rule with `deletes = "keep"`.
+    /// A delete, or a revision that does not match WHERE, under a rule with `deletes = "keep"`.
     Filtered,
     /// A redacted revision: its content is gone, a newer revision holds the document's state.
     Redacted,

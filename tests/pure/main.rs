@@ -7,13 +7,17 @@ mod codec_oracle;
 mod command;
 mod config;
 mod delivery;
+mod delivery_index;
 mod delivery_log;
 mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]
 mod dice;
+mod filter_oracle;
 mod fixtures;
 mod golden;
+mod instruments;
+mod leaving_rows;
 #[path = "../support/line.rs"]
 mod line;
 mod memory;

@@ -13,6 +13,7 @@ use crate::codec::ion_json::Rules;
 use crate::codec::{self, Decoder};
 use crate::config::{Settings, SinkUrl, SourceUrl, TableRule};
 use crate::error::{Error, Kind};
+use crate::plan::filter::Filter;
 use crate::plan::mapping::{Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
@@ -104,12 +105,16 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
     let paths = |table: &str, key: &str, paths: &[String]| {
         Paths::parse(paths).map_err(|problem| Error::usage(format!("[[table]] {table:?}: {key}: {problem}")))
     };
+    let filter = |table: &str, text: &str| {
+        Filter::parse(text).map_err(|error| Error { what: format!("[[table]] {table:?}: where: {}", error.what), ..error })
+    };
     let rule = |rule: &TableRule| {
         Ok(Rule {
             name: rule.name.clone(),
             index: rule.index.clone(),
             fields: paths(&rule.name, "fields", rule.fields.as_deref().unwrap_or_default())?,
             exclude: paths(&rule.name, "exclude", &rule.exclude)?,
+            filter: rule.filter.as_deref().map(|text| filter(&rule.name, text)).transpose()?,
             routing: rule.routing.clone(),
             deletes: rule.deletes,
             metadata_field: rule.metadata_field.clone(),
@@ -147,6 +152,7 @@ pub(super) fn delivery(settings: &Settings) -> deliver::Settings {
         requests_in_flight: delivery.requests_in_flight,
         linger: delivery.linger,
         give_up_after: Some(delivery.give_up_after),
+        breaker: Some(delivery.breaker),
     }
 }
 

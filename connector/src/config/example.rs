@@ -93,6 +93,7 @@ fn sample() -> File {
             index: Some("vehicle_registration".to_owned()),
             fields: Some(vec!["VIN".to_owned(), "State".to_owned(), "Owners.PrimaryOwner.PersonId".to_owned()]),
             exclude: Vec::new(),
+            filter: Some("State <> 'XX'".to_owned()),
             routing: Some("{table}".to_owned()),
             metadata_field: Some("_ledger".to_owned()),
             mapping: Some(PathBuf::from("vehicle_registration.json")),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::units::{ByteSize, Span};
 use crate::codec::ion_json::{Decimals, NonFinite};
+use crate::plan::breaker::Thresholds;
 use crate::plan::mapping::{Deletes, LongIds};
 use crate::sink::opensearch::config::{Aws, Secret};
 
@@ -131,6 +132,11 @@ pub struct DeliverySection {
     pub give_up_after: Span,
     /// How long one request may take. Default: `30s`.
     pub request_timeout: Span,
+    /// How many documents in a row an index may refuse before it is blocked and no more of them become dead letters; `0` never
+    /// blocks it. It is tried again every half minute at the latest. Default: `100`.
+    pub breaker_in_a_row: u32,
+    /// The same, as a share of the index's last 10,000 answers in percent; `0` never blocks it. Default: `5`.
+    pub breaker_percent: u32,
 }
 
 impl Default for DeliverySection {
@@ -143,6 +149,8 @@ impl Default for DeliverySection {
             gzip: true,
             give_up_after: Span(Duration::from_secs(5 * 60)),
             request_timeout: Span(Duration::from_secs(30)),
+            breaker_in_a_row: Thresholds::default().in_a_row,
+            breaker_percent: Thresholds::default().percent,
         }
     }
 }
@@ -170,10 +178,18 @@ pub struct TableRule {
     /// Fields to leave out, as paths; taken from what `fields` keeps. Default: none.
     #[serde(default)]
     pub exclude: Vec<String>,
+    /// A condition in SQL for the documents to have in the index, such as `State <> 'XX' AND Owners.PrimaryOwner.PersonId IS NOT NULL`,
+    /// evaluated before `fields` and `exclude`. A revision that does not match is a delete at its own version, because an earlier one may have
+    /// matched. It knows `=` `<>` `<` `<=` `>` `>=`, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL and IS MISSING. Numbers are compared exactly,
+    /// strings by code points (timestamps are strings in ISO form). What is null, missing or of another type matches neither a comparison
+    /// nor its NOT; of a list any element counts. Default: none, all documents.
+    #[serde(default, rename = "where")]
+    pub filter: Option<String>,
     /// The routing value, in which `{id}` and `{table}` stand for the document's id and the table's name. Default: none, that is, the id.
     #[serde(default)]
     pub routing: Option<String>,
-    /// What a delete of the source does: `delete` the document, or `keep` it (counted as skipped, `filtered`). Default: `delete`.
+    /// What a delete of the source, or a revision that does not match `where`, does: `delete` the document, or `keep` it (counted as
+    /// skipped, `filtered`). Default: `delete`.
     #[serde(default)]
     pub deletes: Deletes,
     /// A field for the revision's metadata: table, ids, version, transaction, block. Default: none, off.
@@ -182,7 +198,7 @@ pub struct TableRule {
     /// What becomes of ids of more than 512 bytes: `reject` makes a dead letter, `hash` writes under a hash of the id. Default: `reject`.
     #[serde(default)]
     pub long_ids: LongIds,
-    /// How decimals are written: as a `number` with all its digits, or as a `string`. Default: `number`.
+    /// How decimals are written: as a `number` with all its digits, or as a `string` (for `where` too). Default: `number`.
     #[serde(default)]
     pub decimals: Decimals,
     /// What NaN and the infinities, which JSON lacks, become: `null`, a `string`, or the whole document a `dead_letter`. Default: `null`.

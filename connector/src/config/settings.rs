@@ -10,6 +10,7 @@ use super::load::Environment;
 use super::places::{SinkUrl, SourceUrl};
 use super::units::{ByteSize, Span};
 use crate::error::Error;
+use crate::plan::breaker::Thresholds;
 use crate::sink::opensearch;
 use crate::sink::opensearch::config::{Access, Aws, Password, Secret};
 use crate::store::dead_letters::Place;
@@ -46,6 +47,8 @@ pub struct Overrides {
     pub gzip: Option<bool>,
     pub give_up_after: Option<Span>,
     pub request_timeout: Option<Span>,
+    pub breaker_in_a_row: Option<u32>,
+    pub breaker_percent: Option<u32>,
     pub dead_letters: Option<String>,
 }
 
@@ -112,6 +115,8 @@ pub struct Delivery {
     pub linger: Duration,
     /// How long to go on without progress.
     pub give_up_after: Duration,
+    /// When an index that refuses documents is blocked.
+    pub breaker: Thresholds,
 }
 
 impl Settings {
@@ -206,12 +211,17 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         number if (1..=most).contains(&number) => Ok(number as usize),
         number => Err(Error::usage(format!("delivery.{key}: expected 1 to {most}, found {number}"))),
     };
+    let percent = options.breaker_percent.unwrap_or(section.breaker_percent);
+    if percent > 100 {
+        return Err(Error::usage(format!("delivery.breaker_percent: expected 0 to 100, found {percent}")));
+    }
     Ok(Delivery {
         request_bytes: usize::try_from(bytes.0).unwrap_or(usize::MAX),
         request_operations: count("request_operations", options.request_operations, section.request_operations, 100_000)?,
         requests_in_flight: count("requests_in_flight", options.requests_in_flight, section.requests_in_flight, 64)?,
         linger: options.linger.unwrap_or(section.linger).0,
         give_up_after: time("give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
+        breaker: Thresholds { in_a_row: options.breaker_in_a_row.unwrap_or(section.breaker_in_a_row), percent },
     })
 }
 

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::filter::Filter;
 use super::names::{default_index, index_name_problem, matches};
 use super::projection::{Paths, project};
 use crate::codec::ion_json::DOCUMENT_LIMIT;
@@ -55,6 +56,8 @@ pub struct Rule {
     pub fields: Paths,
     /// The fields that are left out.
     pub exclude: Paths,
+    /// What a document must match to be in the index; a put that does not is a delete.
+    pub filter: Option<Filter>,
     /// The routing value, in which `{id}` and `{table}` stand for the document id and the table's name.
     pub routing: Option<String>,
     /// What a delete does.
@@ -126,7 +129,13 @@ impl Mapping {
             Destination::Unmapped => return Ok(Planned::Skip(Skip::Unmapped)),
             Destination::Unnamable(fault) => return Ok(Planned::Fault(fault)),
         };
-        let document = match revision.change {
+        let change = match leaves(&revision.change, rule) {
+            Ok(false) => revision.change,
+            // An earlier revision may have matched.
+            Ok(true) => Change::Delete,
+            Err(fault) => return Ok(Planned::Fault(fault)),
+        };
+        let document = match change {
             Change::Redaction => return Ok(Planned::Skip(Skip::Redacted)),
             Change::Delete if rule.is_some_and(|r| r.deletes == Deletes::Keep) => return Ok(Planned::Skip(Skip::Filtered)),
             Change::Delete => None,
@@ -149,6 +158,17 @@ impl Mapping {
             Some(document) => Operation::Index { target, document },
             None => Operation::Delete { target },
         }))
+    }
+
+    /// Whether a revision is a put that does not match the rule's filter, and so is planned as a delete.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan).
+    pub fn leaves(&mut self, revision: &Revision) -> Result<bool, Error> {
+        Ok(match self.destination(&revision.table)? {
+            Destination::Index { rule, .. } => leaves(&revision.change, rule.map(|i| &self.rules[i])).unwrap_or(false),
+            Destination::Unmapped | Destination::Unnamable(_) => false,
+        })
     }
 
     fn destination(&mut self, table: &Arc<str>) -> Result<Destination, Error> {
@@ -223,6 +243,16 @@ fn usable_id(id: String, long_ids: LongIds) -> Result<String, Fault> {
     }
 }
 
+/// Whether a put does not match the rule's filter, which sees the document as the source has it.
+fn leaves(change: &Change, rule: Option<&Rule>) -> Result<bool, Fault> {
+    let (Change::Put(document), Some(filter)) = (change, rule.and_then(|rule| rule.filter.as_ref())) else { return Ok(false) };
+    filter.matches(document.as_bytes()).map(|matches| !matches).ok_or_else(undecodable)
+}
+
+fn undecodable() -> Fault {
+    Fault::new("undecodable", "expected the document to be JSON, found something else")
+}
+
 /// The document as the rule wants it: fields chosen, metadata added, within the size that any request could carry.
 fn shape(document: Document, metadata: Option<&Document>, rule: Option<&Rule>) -> Result<Document, Fault> {
     let Some(rule) = rule else { return Ok(document) };
@@ -232,7 +262,7 @@ fn shape(document: Document, metadata: Option<&Document>, rule: Option<&Rule>) -
     }
     let mut out = Vec::with_capacity(document.0.len() + metadata.map_or(0, |m| m.0.len() + 32));
     project(document.as_bytes(), &rule.fields, &rule.exclude, field.map(|(name, value)| (name, value.as_bytes())), &mut out)
-        .ok_or_else(|| Fault::new("undecodable", "expected the document to be JSON, found something else"))?;
+        .ok_or_else(undecodable)?;
     if out.len() > DOCUMENT_LIMIT {
         return Err(Fault::new(
             "document_too_large",
@@ -361,6 +391,52 @@ mod tests {
             panic!("expected a document")
         };
         assert_eq!(document.as_bytes(), br#"{"b":2,"_ledger":{"version":3}}"#);
+    }
+
+    fn filtered(condition: &str, deletes: Deletes) -> Rule {
+        Rule { filter: Some(Filter::parse(condition).unwrap()), deletes, ..rule("*", None) }
+    }
+
+    #[test]
+    fn a_put_that_does_not_match_is_a_delete_at_its_own_version_or_what_the_rule_makes_of_deletes() {
+        for (condition, leaves) in [("a = 1", false), ("a = 2", true), ("nothing = 1", true), ("NOT nothing = 1", true)] {
+            let mut deleting = mapping([filtered(condition, Deletes::Delete)]);
+            let planned = deleting.plan(put("Person", "a")).unwrap();
+            assert_eq!(matches!(planned, Planned::Operation(Operation::Delete { .. })), leaves, "{condition}");
+            assert_eq!(target(planned).version, 3);
+            assert_eq!(deleting.leaves(&put("Person", "a")), Ok(leaves), "{condition}");
+            let kept = mapping([filtered(condition, Deletes::Keep)]).plan(put("Person", "a")).unwrap();
+            assert_eq!(kept == Planned::Skip(Skip::Filtered), leaves, "{condition}: {kept:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_put_is_judged_by_a_filter() {
+        let mut mapping = mapping([filtered("FALSE", Deletes::Delete), rule("Person", None)]);
+        assert_eq!(mapping.plan(revision("Person", "a", Change::Redaction)), Ok(Planned::Skip(Skip::Redacted)));
+        assert!(matches!(mapping.plan(revision("Person", "a", Change::Delete)), Ok(Planned::Operation(Operation::Delete { .. }))));
+        for change in [Change::Redaction, Change::Delete] {
+            assert_eq!(mapping.leaves(&revision("Person", "a", change)), Ok(false));
+        }
+    }
+
+    #[test]
+    fn a_filter_sees_the_fields_that_the_rule_leaves_out() {
+        let exclude = Paths::parse(["a"]).unwrap();
+        let mut mapping = mapping([Rule { exclude, ..filtered("a = 1", Deletes::Delete) }]);
+        let planned = mapping.plan(put("Person", "a")).unwrap();
+        let Planned::Operation(Operation::Index { document, .. }) = planned else { panic!("expected a document, found {planned:?}") };
+        assert_eq!(document.as_bytes(), br#"{"b":2}"#);
+    }
+
+    #[test]
+    fn a_delete_for_want_of_a_match_has_the_limits_of_any_operation() {
+        let mut mapping = mapping([filtered("FALSE", Deletes::Delete)]);
+        assert_eq!(fault(mapping.plan(put("Person", &"x".repeat(513))).unwrap()), "id_too_long");
+        let beyond = Revision { version: MAX_VERSION + 1, ..put("Person", "a") };
+        assert_eq!(fault(mapping.plan(beyond).unwrap()), "version_out_of_range");
+        let no_json = revision("Person", "a", Change::Put(Document(Bytes::from_static(b"{\"a\":"))));
+        assert_eq!(fault(mapping.plan(no_json).unwrap()), "undecodable");
     }
 
     #[test]

@@ -4,7 +4,10 @@
 //! Never waits, reads a clock, draws a random number or does I/O; all of that is handed in as values.
 
 pub mod batch;
+pub mod breaker;
+pub mod filter;
 pub mod inference;
+mod json_cursor;
 pub mod ledger;
 pub mod limits;
 pub mod mapping;

@@ -83,6 +83,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
                 version: None,
                 reason: String::new(),
             };
+            let mut leaves = false;
             let planned = match content {
                 Content::Skip(reason) => Planned::Skip(reason),
                 Content::Fault(fault) => Planned::Fault(fault),
@@ -90,18 +91,23 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
                     explained.table = Some(revision.table.to_string());
                     explained.id = Some(revision.id.clone());
                     explained.version = Some(revision.version);
+                    leaves = mapping.leaves(&revision)?;
                     mapping.plan(revision)?
                 }
             };
-            fill(&mut explained, planned);
+            fill(&mut explained, planned, leaves);
             tell(explained);
         }
     }
     Ok(())
 }
 
-fn fill(explained: &mut Explained, planned: Planned) {
+/// `leaves`: the revision does not match the rule's WHERE.
+fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
     match planned {
+        Planned::Skip(reason) if leaves => {
+            explained.reason = format!("{}, does not match where, and the rule keeps what was deleted", reason.as_str());
+        }
         Planned::Skip(reason) => explained.reason = format!("{}, {}", reason.as_str(), why(reason)),
         Planned::Fault(Fault { kind, reason }) => {
             explained.action = "dead_letter";
@@ -114,6 +120,7 @@ fn fill(explained: &mut Explained, planned: Planned) {
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
+                Operation::Delete { .. } if leaves => "does not match where".to_owned(),
                 Operation::Delete { .. } => "neither data nor dataHash is present".to_owned(),
             };
         }

@@ -11,7 +11,7 @@ use clap::Args;
 use crate::cli::options::{CreationOptions, DeliveryOptions, SinkOptions};
 use crate::cli::{Context, line};
 use crate::error::{Error, Exit};
-use crate::run::deliver::Deliver;
+use crate::run::deliver::{self, Deliver};
 use crate::run::replay::replay;
 use crate::store::dead_letters::{DeadLetters, Entry};
 
@@ -57,7 +57,9 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         Ok(Entry::Damaged { .. }) => None,
         Err(error) => Some(Err(error)),
     });
-    let mut deliver = Deliver::new(line::decoder(&settings), line::mapping(&settings)?, sink, store.clone(), line::delivery(&settings));
+    // What is refused again was a dead letter before.
+    let delivery = deliver::Settings { breaker: None, ..line::delivery(&settings) };
+    let mut deliver = Deliver::new(line::decoder(&settings), line::mapping(&settings)?, sink, store.clone(), delivery);
     let result = replay(letters, &mut deliver, &store).await;
     context.conclude(&settings, &settings.dead_letters.to_string(), &deliver.counts(), started, result.map(drop))
 }

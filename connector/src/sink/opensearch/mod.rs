@@ -45,6 +45,9 @@ pub struct OpenSearch {
     client: Client,
     indices: Indices,
     gzip: bool,
+    /// How long the server may wait for a shard, in its own notation. Its default of a minute is longer than a request may take: one red index
+    /// would then cost the answers for all others.
+    shard_timeout: String,
 }
 
 impl OpenSearch {
@@ -70,6 +73,7 @@ impl OpenSearch {
             client: Client::new(config, credentials).await?,
             indices: Indices::new(config.create_index, &config.gc_deletes),
             gzip: config.gzip,
+            shard_timeout: format!("{}ms", config.request_timeout.as_millis() / 3),
         })
     }
 
@@ -93,7 +97,7 @@ impl OpenSearch {
         let sent: Vec<&Operation> = operations.iter().filter(|operation| blocked(operation).is_none()).collect();
         let (body, guards) = self.encode(&sent, &admitted);
         let content = Content::Lines { bytes: body, gzip: self.gzip };
-        let answer = self.client.send(Method::Post, "_bulk", &[("filter_path", reply::FILTER_PATH)], content).await?;
+        let answer = self.client.send(Method::Post, "_bulk", self.bulk_query().as_slice(), content).await?;
         if !answer.is_success() {
             return Err(self.client.judged(&answer));
         }
@@ -108,6 +112,15 @@ impl OpenSearch {
             None => answered.next(),
         });
         Ok(all.collect())
+    }
+
+    fn bulk_query(&self) -> Vec<(&str, &str)> {
+        let mut query = vec![("filter_path", reply::FILTER_PATH)];
+        // Serverless has no shards to wait for, and is not asked for more than it documents.
+        if !self.client.serverless {
+            query.push(("timeout", &self.shard_timeout));
+        }
+        query
     }
 
     /// The body, and how many guards stand at its end.
