@@ -205,6 +205,7 @@ fn letter(offset: u64, fault: Fault) -> DeadLetter {
         v: FORMAT_VERSION,
         id: identify(&origin, &position, 0, &payload),
         time: "2024-05-06T07:08:09Z".into(),
+        first_time: None,
         origin,
         position,
         unit: 0,
@@ -219,6 +220,7 @@ fn letter(offset: u64, fault: Fault) -> DeadLetter {
         error: fault,
         first_error: None,
         connector: "0.1.0".into(),
+        large: None,
         payload,
     }
 }
@@ -233,7 +235,7 @@ async fn dead_letters_are_listed_and_explained() {
     let path = folder.path().join("revsync-dead-letters.jsonl");
     let here = |arguments: &[&str]| transcript(&folder, arguments, &[]);
     let mut said = here(&["dead-letters", "list"]);
-    let store = DeadLetters::open(&Place::File(path.clone())).unwrap();
+    let store = DeadLetters::in_file(&path).unwrap();
     let refused = DeadLetter {
         table: Some("Person".into()),
         document_id: Some("7PiADsj9ZtNsmvzTVBJ\u{1b}[2J".into()),

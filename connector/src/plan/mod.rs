@@ -11,4 +11,5 @@ pub mod mapping;
 pub mod names;
 pub mod outcome;
 pub mod projection;
+pub mod resurrection;
 pub mod retry;

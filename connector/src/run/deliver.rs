@@ -15,12 +15,12 @@ use super::request::{End, at};
 use super::traffic::{News, Traffic};
 use crate::codec::{self, Content, Decoder, Unit};
 use crate::error::{Error, Kind};
-use crate::metrics::Counts;
+use crate::metrics::{Counts, Notes};
 use crate::plan::ledger::{Ledger, Ticket};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Position, Record};
 use crate::sink::Sink;
-use crate::store::dead_letters::{DeadLetter, DeadLetters};
+use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters};
 
 /// How operations are sent.
 #[derive(Debug, Clone, Copy)]
@@ -86,14 +86,10 @@ impl Deliver {
         }
     }
 
-    /// From now on the ids of stored dead letters are remembered. For runs of which the letters are few.
-    pub(super) fn remember_letters(&mut self) {
-        self.letters.remember();
-    }
-
-    /// The ids of the letters stored since [`remember_letters`](Self::remember_letters).
-    pub(super) fn remembered_letters(&self) -> impl Iterator<Item = &str> {
-        self.letters.remembered()
+    /// The dead letters that were sent again, with [`push_letter`](Self::push_letter), and stored again since this was asked last. Asked when
+    /// everything is settled, or nothing more is sent.
+    pub(super) fn take_stored_again(&mut self) -> Vec<Anew> {
+        self.letters.take_stored()
     }
 
     /// Takes a record in; waits for room first.
@@ -132,11 +128,8 @@ impl Deliver {
         self.counts.bytes += letter.payload.len() as u64;
         let origin = Arc::new(letter.origin.clone());
         let ticket = self.ledger.enter(&origin, letter.position.clone(), letter.payload.len());
-        let mut units = Vec::new();
-        self.decoder.user_record(None, &letter.payload, &mut units, &mut self.counts.notes);
-        let wanted = units.into_iter().find(|unit| unit.index == letter.part).map(|unit| unit.content);
-        let content =
-            wanted.unwrap_or_else(|| Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")));
+        self.letters.send_again(letter);
+        let content = read_again(&mut self.decoder, letter, &mut self.counts.notes);
         let claim = Claim {
             ticket,
             origin,
@@ -350,6 +343,20 @@ impl Deliver {
             tickets.into_iter().for_each(|ticket| self.ledger.settle(ticket));
         }
         Ok(())
+    }
+}
+
+/// The unit of a dead letter, decoded anew.
+///
+/// What was damaged inside of an aggregate has no format to be decoded by: unless it is a revision after all, it keeps its reason.
+pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut Notes) -> Content {
+    let mut units = Vec::new();
+    decoder.user_record(None, &letter.payload, &mut units, notes);
+    match units.into_iter().find(|unit| unit.index == letter.part).map(|unit| unit.content) {
+        Some(Content::Revision(revision)) => Content::Revision(revision),
+        _ if letter.error.kind == "damaged_aggregate" => Content::Fault(letter.error.clone()),
+        Some(content) => content,
+        None => Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
     }
 }
 

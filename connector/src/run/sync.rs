@@ -85,7 +85,7 @@ fn read(mut capture: Capture) -> (Capture, Result<Option<Page>, Error>) {
     (capture, page)
 }
 
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         pending::<()>().await;
     }

@@ -13,8 +13,9 @@ use base64::prelude::BASE64_STANDARD;
 use opensearch::http::headers::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::client::{Trouble, TroubleKind, deepest, read};
-use super::config::{Access, Aws, Password};
+use super::config::{Access, Password};
 use super::sign::{self, Held, Provider};
+use crate::aws::Aws;
 use crate::error::Error;
 
 /// What a request is sent with.

@@ -1,6 +1,7 @@
 //! Dead letters in a file: one line of JSON per letter, appended to, each write on stable storage before it returns.
 //!
-//! Several processes may use one file: a writer holds a lock on it. A line that cannot be read is never removed, and never hides another.
+//! Several processes may use one file: a writer holds a lock on it. A line that cannot be read is never removed, and never hides another. To
+//! take letters out the file is written anew, so a walk takes them out seldom: when half of the letters may go, and at its end.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -8,7 +9,8 @@ use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFr
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Entry, read};
+use super::letter::read;
+use super::{Anew, Entry, PORTION_BYTES, blocking};
 use crate::error::{Error, Kind};
 
 /// A file of dead letters. Created with its first letter.
@@ -75,7 +77,11 @@ impl LetterFile {
         }
     }
 
-    pub(super) fn list(&self) -> Result<Entries, Error> {
+    /// All letters, oldest first, each id once (as it was stored last), with what is damaged between them.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn list(&self) -> Result<Entries, Error> {
         self.try_list().map_err(|error| self.error("cannot be read", &error))
     }
 
@@ -88,19 +94,24 @@ impl LetterFile {
         // Under the lock no letter is half written; what comes later is not looked at.
         file.lock_shared()?;
         let length = file.metadata()?.len();
-        let mut lines = Lines::new(file, length);
-        let mut last = HashMap::new();
-        while let Some((number, line)) = lines.next()? {
-            if let Ok(letter) = read(line) {
-                last.insert(letter.id, number);
-            }
-        }
-        let mut file = lines.into_file();
+        let (file, last) = last_lines(file, length)?;
         file.unlock()?;
-        file.rewind()?;
         Ok(Entries { lines: Some(Lines::new(file, length)), last, path: self.path.clone() })
     }
 
+    pub(super) fn walk(&self) -> Result<FileWalk, Error> {
+        let entries = self.list()?;
+        Ok(FileWalk {
+            file: self.clone(),
+            left: entries.last.len(),
+            entries: Some(entries),
+            failed: None,
+            settled: HashSet::new(),
+            replaced: false,
+        })
+    }
+
+    /// Takes out the letters of these ids, and of every other letter the older copies.
     pub(super) fn remove(&self, ids: &HashSet<String>) -> Result<usize, Error> {
         self.try_remove(ids).map_err(|error| self.error("cannot be rewritten", &error))
     }
@@ -123,19 +134,21 @@ impl LetterFile {
         result
     }
 
-    /// Writes everything but the letters of these ids to a new file and puts it in the old one's place. The lock is held until then.
+    /// Writes everything that stays to a new file and puts it in the old one's place. The lock is held until then.
     fn keep_others(&self, old: File, length: u64, ids: &HashSet<String>, rewritten: &Path) -> io::Result<usize> {
         let permissions = old.metadata()?.permissions();
         let mut removed = HashSet::new();
+        let (old, last) = last_lines(old, length)?;
         let mut lines = Lines::new(old, length);
         let new = private(OpenOptions::new().write(true).create_new(true)).open(rewritten)?;
         new.set_permissions(permissions)?;
         let mut new = BufWriter::new(new);
-        while let Some((_, line)) = lines.next()? {
+        while let Some((number, line)) = lines.next()? {
             match read(line) {
                 Ok(letter) if ids.contains(&letter.id) => {
                     removed.insert(letter.id);
                 }
+                Ok(letter) if last.get(&letter.id) != Some(&number) => {}
                 _ => {
                     new.write_all(line)?;
                     new.write_all(b"\n")?;
@@ -195,10 +208,88 @@ impl Iterator for Entries {
             match found {
                 Ok(letter) if self.last.get(&letter.id) == Some(&line) => return Some(Ok(Entry::Letter(Box::new(letter)))),
                 Ok(_) => {}
-                Err(reason) => return Some(Ok(Entry::Damaged { line, reason })),
+                Err(reason) => return Some(Ok(Entry::Damaged { at: format!("line {line}"), reason })),
             }
         }
     }
+}
+
+/// Goes through a file of dead letters in portions.
+#[derive(Debug)]
+pub struct FileWalk {
+    file: LetterFile,
+    entries: Option<Entries>,
+    /// Why the file cannot be read any further; told when what came before it was worked on.
+    failed: Option<Error>,
+    /// Letters that the file holds, about.
+    left: usize,
+    /// What may go, and is still there.
+    settled: HashSet<String>,
+    /// Letters were stored anew, so that older copies of them may go.
+    replaced: bool,
+}
+
+impl FileWalk {
+    pub(super) async fn next(&mut self, most: usize) -> Result<Option<Vec<Entry>>, Error> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let Some(mut entries) = self.entries.take() else { return Ok(None) };
+        let (entries, portion, failed) = blocking(move || {
+            let (portion, failed) = portion(&mut entries, most);
+            Ok((entries, portion, failed))
+        })
+        .await?;
+        self.entries = Some(entries);
+        match failed {
+            Some(error) if portion.is_empty() => return Err(error),
+            failed => self.failed = failed,
+        }
+        Ok((!portion.is_empty()).then_some(portion))
+    }
+
+    pub(super) async fn settle(&mut self, settled: &[String]) -> Result<usize, Error> {
+        self.settled.extend(settled.iter().cloned());
+        if !settled.is_empty() && self.settled.len() * 2 >= self.left {
+            self.rewrite().await?;
+        }
+        Ok(settled.len())
+    }
+
+    pub(super) fn replace(&mut self, anew: &[Anew]) {
+        self.replaced |= !anew.is_empty();
+    }
+
+    pub(super) async fn end(mut self) -> Result<(), Error> {
+        if self.replaced || !self.settled.is_empty() { self.rewrite().await } else { Ok(()) }
+    }
+
+    async fn rewrite(&mut self) -> Result<(), Error> {
+        let (file, settled) = (self.file.clone(), self.settled.clone());
+        let removed = blocking(move || file.remove(&settled)).await?;
+        self.left -= removed.min(self.left);
+        self.settled.clear();
+        self.replaced = false;
+        Ok(())
+    }
+}
+
+/// Some entries, and why there are no more.
+fn portion(entries: &mut Entries, most: usize) -> (Vec<Entry>, Option<Error>) {
+    let (mut portion, mut bytes) = (Vec::new(), 0);
+    while portion.len() < most && bytes < PORTION_BYTES {
+        match entries.next() {
+            Some(Ok(entry)) => {
+                if let Entry::Letter(letter) = &entry {
+                    bytes += letter.payload.len();
+                }
+                portion.push(entry);
+            }
+            Some(Err(error)) => return (portion, Some(error)),
+            None => break,
+        }
+    }
+    (portion, None)
 }
 
 /// The lines of a file up to a length, without their ends; blank ones are passed over.
@@ -233,6 +324,20 @@ impl Lines {
     fn into_file(self) -> File {
         self.reader.into_inner().into_inner()
     }
+}
+
+/// In which line each letter stands last; the file is at its beginning again.
+fn last_lines(file: File, length: u64) -> io::Result<(File, HashMap<String, u64>)> {
+    let mut lines = Lines::new(file, length);
+    let mut last = HashMap::new();
+    while let Some((number, line)) = lines.next()? {
+        if let Ok(letter) = read(line) {
+            last.insert(letter.id, number);
+        }
+    }
+    let mut file = lines.into_file();
+    file.rewind()?;
+    Ok((file, last))
 }
 
 /// Whether the last line has no end: a writer was stopped in the middle of it.
