@@ -22,12 +22,16 @@ pub struct Aws {
 }
 
 impl Aws {
-    /// Finds the region and the source of credentials: the default chain (environment, profile, container, instance), and the role to assume.
+    /// Finds the region and the source of credentials: `given`, or the default chain (environment, profile, container, instance), and the role to
+    /// assume.
     ///
     /// # Errors
     /// [`Kind::Usage`](crate::error::Kind::Usage) where no region is known, with `help` as what to do, or no source of credentials.
-    pub(crate) async fn load(&self, help: &str) -> Result<SdkConfig, Error> {
+    pub(crate) async fn load(&self, given: Option<&SharedCredentialsProvider>, help: &str) -> Result<SdkConfig, Error> {
         let mut loader = aws_config::defaults(BehaviorVersion::latest());
+        if let Some(given) = given {
+            loader = loader.credentials_provider(given.clone());
+        }
         if let Some(region) = &self.region {
             loader = loader.region(Region::new(region.clone()));
         }

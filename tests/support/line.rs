@@ -34,6 +34,11 @@ impl Bench {
         Self { sink: ScriptedSink::new(), settings, rules: Vec::new(), store, folder }
     }
 
+    /// A line that stores its letters elsewhere.
+    pub(crate) fn storing(store: DeadLetters) -> Self {
+        Self { store: Arc::new(store), ..Self::new() }
+    }
+
     /// A line as it is at the start of a process.
     pub(crate) fn line(&self) -> Deliver {
         let mapping = Mapping::new(self.rules.clone()).expect("rules that can be");

@@ -23,8 +23,8 @@ Examples:
   revsync --config revsync.toml check
   revsync check capture/ --to http://localhost:9200
 
-On OpenSearch a scratch index is created, written to and deleted again; so is an object in the bucket
-of dead letters. Nothing else is touched.
+On OpenSearch a scratch index is created, written to and deleted again, in a bucket of dead
+letters an object; nothing else is touched.
 
 Exit codes:
   0  everything is right

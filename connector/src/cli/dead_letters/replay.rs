@@ -34,7 +34,8 @@ use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry};
 #[command(after_help = "\
 Examples:
   revsync dead-letters replay 3f9a01c2 --to https://search.example.com
-  revsync --config revsync.toml dead-letters replay --table Person --reason strict_dynamic_mapping_exception
+  revsync --config revsync.toml dead-letters replay
+  revsync dead-letters replay --table Person --reason mapper_parsing_exception --after 2d
   revsync dead-letters replay --dry-run | less -S
       see what would be sent; nothing is sent, and nothing is removed
 

@@ -105,7 +105,7 @@ const NO_REGION: &str = "set --aws-region, region under [sink.aws], or AWS_REGIO
 /// # Errors
 /// [`Kind::Usage`](crate::error::Kind::Usage) where no region is known.
 pub(super) async fn find(aws: &Aws) -> Result<(Region, SharedCredentialsProvider), Error> {
-    let sdk = aws.load(NO_REGION).await?;
+    let sdk = aws.load(None, NO_REGION).await?;
     sdk.region().cloned().zip(sdk.credentials_provider()).ok_or_else(no_region)
 }
 

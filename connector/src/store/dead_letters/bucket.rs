@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::Builder;
 use aws_sdk_s3::primitives::ByteStream;
@@ -36,10 +37,10 @@ pub struct LetterBucket {
 
 impl LetterBucket {
     /// Makes the client; sends nothing.
-    pub(super) async fn look(at: &Bucket, aws: &Aws) -> Result<Self, Error> {
+    pub(super) async fn look(at: &Bucket, aws: &Aws, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
         let region = at.reach.region.clone().or_else(|| aws.region.clone());
         let help = "add ?region=… to the s3:// URL, set region under [dead_letters.aws], or AWS_REGION";
-        let sdk = Aws { region, ..aws.clone() }.load(help).await?;
+        let sdk = Aws { region, ..aws.clone() }.load(credentials, help).await?;
         let mut config = Builder::from(&sdk).timeout_config(timeouts()).retry_config(retries());
         if let Some(endpoint) = &at.reach.endpoint {
             // A host of one's own has no name for every bucket.

@@ -17,6 +17,7 @@ mod queue;
 
 use std::path::Path;
 
+use aws_credential_types::provider::SharedCredentialsProvider;
 use time::OffsetDateTime;
 
 use crate::error::{Error, Kind};
@@ -72,11 +73,23 @@ impl DeadLetters {
     /// # Errors
     /// The place cannot be written.
     pub async fn open(config: &Config) -> Result<Self, Error> {
+        Box::pin(Self::build(config, None)).await
+    }
+
+    /// As [`open`](Self::open), with AWS credentials from a source that the caller has.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_with(config: &Config, credentials: SharedCredentialsProvider) -> Result<Self, Error> {
+        Box::pin(Self::build(config, Some(&credentials))).await
+    }
+
+    async fn build(config: &Config, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
         match &config.place {
             Place::File(path) => Self::in_file(path),
-            Place::Queue(queue) => Ok(Self::Queue(Box::new(Box::pin(LetterQueue::open(queue, config)).await?))),
+            Place::Queue(queue) => Ok(Self::Queue(Box::new(LetterQueue::open(queue, config, credentials).await?))),
             Place::Bucket(bucket) => {
-                let bucket = LetterBucket::look(bucket, &config.aws).await?;
+                let bucket = LetterBucket::look(bucket, &config.aws, credentials).await?;
                 bucket.probe().await?;
                 Ok(Self::Bucket(bucket))
             }
@@ -98,8 +111,8 @@ impl DeadLetters {
     pub async fn look(config: &Config) -> Result<Self, Error> {
         Ok(match &config.place {
             Place::File(path) => Self::File(LetterFile::look(path)),
-            Place::Queue(queue) => Self::Queue(Box::new(LetterQueue::look(queue, config).await?)),
-            Place::Bucket(bucket) => Self::Bucket(LetterBucket::look(bucket, &config.aws).await?),
+            Place::Queue(queue) => Self::Queue(Box::new(LetterQueue::look(queue, config, None).await?)),
+            Place::Bucket(bucket) => Self::Bucket(LetterBucket::look(bucket, &config.aws, None).await?),
         })
     }
 

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::time::Duration;
 
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::Builder;
 use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
@@ -61,15 +62,15 @@ pub struct LetterQueue {
 
 impl LetterQueue {
     /// Reaches the queue to look at its letters.
-    pub(super) async fn look(at: &Queue, config: &Config) -> Result<Self, Error> {
+    pub(super) async fn look(at: &Queue, config: &Config, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
         let aws = Aws { region: at.region().or_else(|| config.aws.region.clone()), ..config.aws.clone() };
-        let sdk = aws.load("add ?region=… to the sqs:// URL, set region under [dead_letters.aws], or AWS_REGION").await?;
+        let sdk = aws.load(credentials, "add ?region=… to the sqs:// URL, set region under [dead_letters.aws], or AWS_REGION").await?;
         let mut client = Builder::from(&sdk).timeout_config(timeouts()).retry_config(retries());
         if let Some(endpoint) = at.endpoint() {
             client = client.endpoint_url(endpoint);
         }
         let large = match &config.large {
-            Some(bucket) => Some(LetterBucket::look(bucket, &config.aws).await?),
+            Some(bucket) => Some(LetterBucket::look(bucket, &config.aws, credentials).await?),
             None => None,
         };
         let zero = Duration::ZERO;
@@ -87,14 +88,14 @@ impl LetterQueue {
     }
 
     /// Reaches the queue to store letters in it, and finds out what can be found out without storing one.
-    pub(super) async fn open(at: &Queue, config: &Config) -> Result<Self, Error> {
+    pub(super) async fn open(at: &Queue, config: &Config, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
         if config.large.is_none() {
             return Err(Error::usage(format!(
                 "dead letters: {at}: a record may be larger than a message, and no place for those is named"
             ))
             .help("add --dead-letters-large s3://BUCKET/PREFIX (or large = … under [dead_letters])"));
         }
-        let queue = Self::look(at, config).await?;
+        let queue = Self::look(at, config, credentials).await?;
         if queue.message_bytes < SMALLEST {
             let found = queue.message_bytes;
             return Err(queue

@@ -45,7 +45,10 @@ pub struct QueueWalk {
     holding_on: JoinHandle<()>,
     copies: Copies<Copy>,
     received: u64,
+    /// The queue shows no more.
     dry: bool,
+    /// Why it could not be read any further; told when what came before it was worked on.
+    failed: Option<Error>,
 }
 
 impl Drop for QueueWalk {
@@ -64,15 +67,26 @@ impl QueueWalk {
         }
         let held = Held::default();
         let holding_on = tokio::spawn(hold_on(queue.clone(), Arc::clone(&held)));
-        Self { queue, held, holding_on, copies: Copies::default(), received: 0, dry: false }
+        Self { queue, held, holding_on, copies: Copies::default(), received: 0, dry: false, failed: None }
     }
 
     pub(in crate::store::dead_letters) async fn next(&mut self, most: usize) -> Result<Option<Vec<Entry>>, Error> {
         let (mut entries, mut bytes) = (Vec::new(), 0);
         let mut places: HashMap<String, usize> = HashMap::new();
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         while !self.dry && entries.len() < most && bytes < PORTION_BYTES {
             let mut left_over = Vec::new();
-            for (message, id, body) in self.receive(most - entries.len()).await? {
+            let received = match self.receive(most - entries.len()).await {
+                Ok(received) => received,
+                Err(error) if entries.is_empty() => return Err(error),
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
+            };
+            for (message, id, body) in received {
                 let letter = match letter::read(body.as_bytes()) {
                     Ok(letter) => letter,
                     Err(reason) => {
