@@ -14,7 +14,7 @@ use revsync::plan::outcome::{Class, Failure, Reply};
 use revsync::record::Position;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::sink::{Pending, Sink};
-use revsync::store::dead_letters::{DeadLetters, Place};
+use revsync::store::dead_letters::DeadLetters;
 use revsync_lambda::{handle, records};
 
 use crate::read;

@@ -20,21 +20,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 /// The region of everything in it.
-pub const REGION: &str = "eu-west-1";
+pub(crate) const REGION: &str = "eu-west-1";
 /// The account that everything in it belongs to.
-pub const ACCOUNT: &str = "000000000000";
+pub(crate) const ACCOUNT: &str = "000000000000";
 /// Credentials that it takes, as the environment holds them.
-pub const CREDENTIALS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")];
+pub(crate) const CREDENTIALS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")];
 
 /// A running emulator.
 #[derive(Debug)]
-pub struct Emulator {
+pub(crate) struct Emulator {
     /// `HOST:PORT`.
-    pub address: String,
+    pub(crate) address: String,
 }
 
 /// The emulator; none, when live tests are left out on purpose.
-pub fn emulator() -> Option<&'static Emulator> {
+pub(crate) fn emulator() -> Option<&'static Emulator> {
     static EMULATOR: OnceLock<Option<Emulator>> = OnceLock::new();
     let emulator = EMULATOR.get_or_init(|| {
         if std::env::var("REVSYNC_TEST_SERVICES").is_ok_and(|value| value == "none") {
@@ -48,34 +48,34 @@ pub fn emulator() -> Option<&'static Emulator> {
 
 impl Emulator {
     /// `http://HOST:PORT`.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// A name that nobody else in it has.
-    pub fn name(&self, what: &str) -> String {
+    pub(crate) fn name(&self, what: &str) -> String {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         format!("{what}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Makes a queue with these attributes; gives its name.
-    pub fn queue(&self, name: &str, attributes: Value) -> String {
+    pub(crate) fn queue(&self, name: &str, attributes: Value) -> String {
         self.sqs("CreateQueue", json!({ "QueueName": name, "Attributes": attributes }));
         name.to_owned()
     }
 
     /// The place of a queue, as revsync takes it.
-    pub fn queue_place(&self, name: &str) -> String {
+    pub(crate) fn queue_place(&self, name: &str) -> String {
         format!("sqs://{}/{ACCOUNT}/{name}?region={REGION}&endpoint={}", self.address, self.url())
     }
 
     /// Puts a message into a queue.
-    pub fn send(&self, queue: &str, body: &str) {
+    pub(crate) fn send(&self, queue: &str, body: &str) {
         self.sqs("SendMessage", json!({ "QueueUrl": self.queue_url(queue), "MessageBody": body }));
     }
 
     /// The bodies of the messages that a queue shows now; they are shown again at once.
-    pub fn messages(&self, queue: &str) -> Vec<String> {
+    pub(crate) fn messages(&self, queue: &str) -> Vec<String> {
         let (mut bodies, mut receipts) = (Vec::new(), Vec::new());
         let url = self.queue_url(queue);
         loop {
@@ -93,7 +93,7 @@ impl Emulator {
     }
 
     /// Makes a bucket; gives its name.
-    pub fn bucket(&self, name: &str) -> String {
+    pub(crate) fn bucket(&self, name: &str) -> String {
         let place = format!("<CreateBucketConfiguration><LocationConstraint>{REGION}</LocationConstraint></CreateBucketConfiguration>");
         let (status, body) = self.request("PUT", &format!("/{name}"), &[], place.as_bytes());
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
@@ -101,24 +101,24 @@ impl Emulator {
     }
 
     /// The place of a bucket, as revsync takes it.
-    pub fn bucket_place(&self, name: &str) -> String {
+    pub(crate) fn bucket_place(&self, name: &str) -> String {
         format!("s3://{name}?region={REGION}&endpoint={}", self.url())
     }
 
     /// Puts an object into a bucket.
-    pub fn put(&self, bucket: &str, key: &str, body: &[u8]) {
+    pub(crate) fn put(&self, bucket: &str, key: &str, body: &[u8]) {
         let (status, _) = self.request("PUT", &format!("/{bucket}/{key}"), &[], body);
         assert_eq!(status, 200);
     }
 
     /// An object of a bucket, where there is one.
-    pub fn get(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
+    pub(crate) fn get(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
         let (status, body) = self.request("GET", &format!("/{bucket}/{key}"), &[], b"");
         (status == 200).then_some(body)
     }
 
     /// The keys of a bucket, in their order.
-    pub fn keys(&self, bucket: &str) -> Vec<String> {
+    pub(crate) fn keys(&self, bucket: &str) -> Vec<String> {
         let (_, listed) = self.request("GET", &format!("/{bucket}?list-type=2"), &[], b"");
         let listed = String::from_utf8(listed).expect("a list in UTF-8");
         assert!(!listed.contains("<IsTruncated>true"), "a test has at most 1,000 objects in a bucket");
@@ -126,7 +126,7 @@ impl Emulator {
     }
 
     /// One call of SQS.
-    pub fn sqs(&self, action: &str, input: Value) -> Value {
+    pub(crate) fn sqs(&self, action: &str, input: Value) -> Value {
         let headers = [("X-Amz-Target", format!("AmazonSQS.{action}")), ("Content-Type", "application/x-amz-json-1.0".to_owned())];
         let (status, body) = self.request("POST", "/", &headers, &serde_json::to_vec(&input).expect("JSON"));
         assert_eq!(status, 200, "{action}: {}", String::from_utf8_lossy(&body));
@@ -138,7 +138,7 @@ impl Emulator {
     }
 
     /// One request; the status and the body of its answer.
-    pub fn request(&self, method: &str, path: &str, headers: &[(&str, String)], body: &[u8]) -> (u16, Vec<u8>) {
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &[(&str, String)], body: &[u8]) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(&self.address).expect("the emulator takes connections");
         // The region and the account that a call is for are told by its signature.
         let scope = format!("AWS4-HMAC-SHA256 Credential=test/20240101/{REGION}/sqs/aws4_request, SignedHeaders=host, Signature=0");

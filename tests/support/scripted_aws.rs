@@ -18,27 +18,27 @@ use tokio::task::JoinHandle;
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub struct Request {
-    pub method: String,
-    pub path: String,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
     /// What SQS is asked to do; empty for S3.
-    pub action: String,
-    pub body: Bytes,
+    pub(crate) action: String,
+    pub(crate) body: Bytes,
 }
 
 impl Request {
     /// The body as JSON.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
 /// The status and the body of an answer.
-pub type Answer = (u16, String);
+pub(crate) type Answer = (u16, String);
 
 /// The service. Ends when it is dropped.
 #[derive(Debug)]
-pub struct Scripted {
+pub(crate) struct Scripted {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
     accepting: JoinHandle<()>,
@@ -52,7 +52,7 @@ impl Drop for Scripted {
 
 impl Scripted {
     /// Starts a service that answers so. The answer is given the requests that came before, too.
-    pub async fn start(answer: impl Fn(&Request, &[Request]) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&Request, &[Request]) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -84,22 +84,22 @@ impl Scripted {
     }
 
     /// `http://HOST:PORT`.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// A queue of it, as revsync takes it.
-    pub fn queue_place(&self) -> String {
+    pub(crate) fn queue_place(&self) -> String {
         format!("sqs://{}/000000000000/letters?region=eu-west-1&endpoint={}", self.address, self.url())
     }
 
     /// A bucket of it, as revsync takes it.
-    pub fn bucket_place(&self) -> String {
+    pub(crate) fn bucket_place(&self) -> String {
         format!("s3://letters?region=eu-west-1&endpoint={}", self.url())
     }
 
     /// What it was asked so far.
-    pub fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().expect("no panic under the lock").clone()
     }
 }

@@ -1,7 +1,8 @@
 //! Dead letters in a file: one line of JSON per letter, appended to, each write on stable storage before it returns.
 //!
-//! Several processes may use one file: a writer holds a lock on it. A line that cannot be read is never removed, and never hides another. To
-//! take letters out the file is written anew, so a walk takes them out seldom: when half of the letters may go, and at its end.
+//! Several processes may use one file: a writer holds a lock on it. A line that cannot be read is never removed, and never hides another.
+
+mod walk;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -9,9 +10,11 @@ use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFr
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Entry;
 use super::letter::read;
-use super::{Anew, Entry, PORTION_BYTES, blocking};
 use crate::error::{Error, Kind};
+
+pub use walk::FileWalk;
 
 /// A file of dead letters. Created with its first letter.
 #[derive(Debug, Clone)]
@@ -100,15 +103,7 @@ impl LetterFile {
     }
 
     pub(super) fn walk(&self) -> Result<FileWalk, Error> {
-        let entries = self.list()?;
-        Ok(FileWalk {
-            file: self.clone(),
-            left: entries.last.len(),
-            entries: Some(entries),
-            failed: None,
-            settled: HashSet::new(),
-            replaced: false,
-        })
+        Ok(FileWalk::new(self.clone(), self.list()?))
     }
 
     /// Takes out the letters of these ids, and of every other letter the older copies.
@@ -212,84 +207,6 @@ impl Iterator for Entries {
             }
         }
     }
-}
-
-/// Goes through a file of dead letters in portions.
-#[derive(Debug)]
-pub struct FileWalk {
-    file: LetterFile,
-    entries: Option<Entries>,
-    /// Why the file cannot be read any further; told when what came before it was worked on.
-    failed: Option<Error>,
-    /// Letters that the file holds, about.
-    left: usize,
-    /// What may go, and is still there.
-    settled: HashSet<String>,
-    /// Letters were stored anew, so that older copies of them may go.
-    replaced: bool,
-}
-
-impl FileWalk {
-    pub(super) async fn next(&mut self, most: usize) -> Result<Option<Vec<Entry>>, Error> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        let Some(mut entries) = self.entries.take() else { return Ok(None) };
-        let (entries, portion, failed) = blocking(move || {
-            let (portion, failed) = portion(&mut entries, most);
-            Ok((entries, portion, failed))
-        })
-        .await?;
-        self.entries = Some(entries);
-        match failed {
-            Some(error) if portion.is_empty() => return Err(error),
-            failed => self.failed = failed,
-        }
-        Ok((!portion.is_empty()).then_some(portion))
-    }
-
-    pub(super) async fn settle(&mut self, settled: &[String]) -> Result<usize, Error> {
-        self.settled.extend(settled.iter().cloned());
-        if !settled.is_empty() && self.settled.len() * 2 >= self.left {
-            self.rewrite().await?;
-        }
-        Ok(settled.len())
-    }
-
-    pub(super) fn replace(&mut self, anew: &[Anew]) {
-        self.replaced |= !anew.is_empty();
-    }
-
-    pub(super) async fn end(mut self) -> Result<(), Error> {
-        if self.replaced || !self.settled.is_empty() { self.rewrite().await } else { Ok(()) }
-    }
-
-    async fn rewrite(&mut self) -> Result<(), Error> {
-        let (file, settled) = (self.file.clone(), self.settled.clone());
-        let removed = blocking(move || file.remove(&settled)).await?;
-        self.left -= removed.min(self.left);
-        self.settled.clear();
-        self.replaced = false;
-        Ok(())
-    }
-}
-
-/// Some entries, and why there are no more.
-fn portion(entries: &mut Entries, most: usize) -> (Vec<Entry>, Option<Error>) {
-    let (mut portion, mut bytes) = (Vec::new(), 0);
-    while portion.len() < most && bytes < PORTION_BYTES {
-        match entries.next() {
-            Some(Ok(entry)) => {
-                if let Entry::Letter(letter) = &entry {
-                    bytes += letter.payload.len();
-                }
-                portion.push(entry);
-            }
-            Some(Err(error)) => return (portion, Some(error)),
-            None => break,
-        }
-    }
-    (portion, None)
 }
 
 /// The lines of a file up to a length, without their ends; blank ones are passed over.
