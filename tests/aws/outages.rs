@@ -1,6 +1,7 @@
 //! Queues and buckets on their worst days: what is not confirmed is not stored, and nothing is settled by it.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use revsync::error::Kind;
 use revsync::run::choice::Choice;
@@ -143,6 +144,35 @@ async fn a_role_that_may_not_store_letters_is_found_at_the_start_with_the_right_
         let error = DeadLetters::open_with(&config, credentials()).await.unwrap_err();
         assert!(error.what.contains("AccessDenied") && error.help.as_deref().unwrap_or_default().contains(right), "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_letter_that_is_worked_on_for_long_stays_held_and_is_let_go_at_the_end() {
+    let one = serde_json::to_string(&letter(1, "x")).unwrap();
+    let service = Scripted::start(move |request, before| match request.action.as_str() {
+        "ReceiveMessage" if !before.iter().any(|request| request.action == "ReceiveMessage") => {
+            (200, json!({ "Messages": [{ "MessageId": "1", "ReceiptHandle": "r1", "Body": one }] }).to_string())
+        }
+        "ReceiveMessage" => (200, "{}".to_owned()),
+        _ => healthy(request).unwrap(),
+    })
+    .await;
+    let holds = || {
+        let requests = service.requests().into_iter().filter(|request| request.action == "ChangeMessageVisibilityBatch");
+        requests.flat_map(|request| entries(&request)).map(|entry| entry["VisibilityTimeout"].clone()).collect::<Vec<_>>()
+    };
+    let mut walk = open(&places(&service)[0]).await.walk().await.unwrap();
+    assert_eq!(walk.next(10).await.unwrap().unwrap().len(), 1);
+    assert_eq!(holds(), [] as [Value; 0]);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(41)).await;
+    tokio::time::resume();
+    while holds().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(holds(), [120]);
+    walk.end().await.unwrap();
+    assert_eq!(holds(), [120, 0]);
 }
 
 #[tokio::test]

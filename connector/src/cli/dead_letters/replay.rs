@@ -128,8 +128,8 @@ impl Old {
         let Self { letters, oldest } = self;
         let (letters, are) = if *letters == 1 { ("1 letter".to_owned(), "is") } else { (format!("{letters} letters"), "are") };
         Error::usage(format!(
-            "dead letters: {letters} {are} older than {kept}, the oldest of {}. The index forgets deletes after that (gc_deletes): \
-             sent again, an older revision could bring a deleted document back",
+            "dead letters: {letters} {are} older than {kept} (the oldest: {}), and the index forgets deletes after that (gc_deletes): sent \
+             again, an older revision could bring a deleted document back",
             clean(oldest)
         ))
         .help(format!(
@@ -205,7 +205,7 @@ async fn dry_run(arguments: &Arguments, settings: &Settings, context: &Context<'
     let told = told.await;
     walk.end().await?;
     told?;
-    terminal.say(&format!("{letters} would be sent; nothing was sent, and nothing was removed\n"));
+    terminal.say(&format!("{letters} would be tried again; nothing was sent, and nothing was removed\n"));
     if let (Some(old), Some(kept)) = (old.filter(|_| !arguments.force), settings.forgets_deletes_after()) {
         terminal.say(&format!("{} {}\n", terminal.paint_err.warn("warning:"), old.refusal(Span(kept)).what));
     }
