@@ -153,7 +153,7 @@ fn operations(records: &[Record], decoder: &mut Decoder, mapping: &mut Mapping, 
         decoder.decode(record, &mut units, &mut notes);
         for unit in units.drain(..) {
             if let Content::Revision(revision) = unit.content
-                && let Planned::Operation(operation) = mapping.plan(revision).unwrap()
+                && let Planned::Operation(operation) = mapping.plan(revision, 0).unwrap()
             {
                 operations.push(operation);
             }

@@ -2,6 +2,8 @@
 //!
 //! A leaf: imports nothing from the crate. The unit counted is each revision, and each record that carries none.
 
+pub mod instruments;
+
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
@@ -16,7 +18,7 @@ pub enum Skip {
     Control,
     /// A block summary: the journal's own bookkeeping.
     BlockSummary,
-    /// A delete, under a rule with `deletes = "keep"`.
+    /// A delete, or a revision that does not match WHERE, under a rule with `deletes = "keep"`.
     Filtered,
     /// A redacted revision: its content is gone, a newer revision holds the document's state.
     Redacted,
@@ -143,5 +145,55 @@ impl Serialize for Report<'_> {
         map.serialize_entry("bytes", &counts.bytes)?;
         map.serialize_entry("seconds", &self.seconds)?;
         map.end()
+    }
+}
+
+/// Why a tombstone that was looked at stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// It is not old enough.
+    Younger,
+    /// Something newer was written under its id meanwhile.
+    Rewritten,
+    /// Its form is one that only a newer revsync knows.
+    NewerForm,
+    /// It says that it is one, and has other things in it: it is somebody's document.
+    Foreign,
+    /// The index did not take the delete.
+    Failed,
+}
+
+impl Kept {
+    /// Every reason, in the order of reports.
+    pub const ALL: [Self; 5] = [Self::Younger, Self::Rewritten, Self::NewerForm, Self::Foreign, Self::Failed];
+
+    /// The reason's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Younger => "younger",
+            Self::Rewritten => "rewritten",
+            Self::NewerForm => "newer_form",
+            Self::Foreign => "foreign",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The counts of a sweep, for which the unit is a tombstone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Swept {
+    /// Tombstones that are gone; in a dry run, those that would be.
+    pub swept: u64,
+    /// Tombstones that stay, by reason.
+    pub kept: BTreeMap<Kept, u64>,
+}
+
+impl Swept {
+    /// Counts tombstones that stay.
+    pub fn keep(&mut self, reason: Kept, count: u64) {
+        if count > 0 {
+            *self.kept.entry(reason).or_default() += count;
+        }
     }
 }

@@ -21,7 +21,7 @@ pub struct Target {
     pub routing: Option<String>,
 }
 
-/// One operation on the index. A merge of cells joins these two with the first source that needs it.
+/// One operation on the index. A merge of cells joins these with the first source that needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// Write the whole document.
@@ -36,21 +36,33 @@ pub enum Operation {
         /// Which.
         target: Target,
     },
+    /// Write a tombstone in the document's place: a document that says that it is deleted, and keeps its version for as long as it is there.
+    Tombstone {
+        /// Where.
+        target: Target,
+        /// When the delete was planned, in milliseconds since 1970 (UTC); what [`plan::tombstone`](crate::plan::tombstone) makes of it is
+        /// stored.
+        time: u64,
+    },
 }
+
+/// Bytes of a tombstone's document, within a few.
+const TOMBSTONE: usize = 72;
 
 impl Operation {
     /// The document that the operation is about.
     pub fn target(&self) -> &Target {
         match self {
-            Self::Index { target, .. } | Self::Delete { target } => target,
+            Self::Index { target, .. } | Self::Delete { target } | Self::Tombstone { target, .. } => target,
         }
     }
 
-    /// The action's name in the bulk line, in dead letters and in messages.
+    /// The operation's name in dead letters and in messages.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Index { .. } => "index",
             Self::Delete { .. } => "delete",
+            Self::Tombstone { .. } => "tombstone",
         }
     }
 
@@ -61,6 +73,7 @@ impl Operation {
         let document = match self {
             Self::Index { document, .. } => document.0.len(),
             Self::Delete { .. } => 0,
+            Self::Tombstone { .. } => TOMBSTONE,
         };
         document + target.index.len() + target.id.len() + target.routing.as_ref().map_or(0, String::len) + ACTION_LINE
     }

@@ -12,7 +12,7 @@ use revsync::revision::{Document, VersionType};
 use revsync::sink::Sink;
 use revsync::sink::bulk_file::BulkFile;
 
-fn operations() -> [Operation; 3] {
+fn operations() -> [Operation; 4] {
     let target = |id: &str, version| Target {
         index: "people".into(),
         id: id.to_owned(),
@@ -24,6 +24,7 @@ fn operations() -> [Operation; 3] {
         Operation::Index { target: target("a\"1", 0), document: Document(Bytes::from_static(br#"{"price":442.30}"#)) },
         Operation::Delete { target: target("b", 7) },
         Operation::Index { target: target("b", 3), document: Document(Bytes::from_static(b"{}")) },
+        Operation::Tombstone { target: target("c", 4), time: 1_732_868_100_000 },
     ]
 }
 
@@ -32,6 +33,8 @@ const LINES: &str = r#"{"index":{"_index":"people","_id":"a\"1","version":0,"ver
 {"delete":{"_index":"people","_id":"b","version":7,"version_type":"external"}}
 {"index":{"_index":"people","_id":"b","version":3,"version_type":"external"}}
 {}
+{"index":{"_index":"people","_id":"c","version":4,"version_type":"external"}}
+{"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z"}}
 "#;
 
 #[tokio::test]
@@ -40,8 +43,8 @@ async fn the_file_holds_the_exact_lines_and_everything_counts_as_written() {
     let path = folder.path().join("lines");
     let sink = BulkFile::create(&path).unwrap();
     assert_eq!(sink.name(), format!("bulk:{}", path.display()));
-    assert_eq!(sink.write(operations().into()).await.unwrap(), [Reply::ok(201), Reply::ok(200), Reply::ok(201)]);
-    assert_eq!(sink.write(operations().into()).await.unwrap().len(), 3, "it keeps no versions");
+    assert_eq!(sink.write(operations().into()).await.unwrap(), [Reply::ok(201), Reply::ok(200), Reply::ok(201), Reply::ok(201)]);
+    assert_eq!(sink.write(operations().into()).await.unwrap().len(), 4, "it keeps no versions");
     assert_eq!(sink.write([].into()).await.unwrap(), []);
     sink.finish().await.unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), LINES.repeat(2));

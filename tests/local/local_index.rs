@@ -1,5 +1,6 @@
 //! The local index as a sink and as a file.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::future::{Ready, ready};
 use std::path::Path;
@@ -9,8 +10,8 @@ use bytes::Bytes;
 use revsync::operation::{Operation, Target};
 use revsync::plan::outcome::{Failure, Outcome, judge};
 use revsync::revision::{Document, MAX_VERSION, VersionType};
-use revsync::sink::Sink;
 use revsync::sink::local::Local;
+use revsync::sink::{Page, Sink, Survey, Tombstones};
 use rusqlite::Connection;
 
 use crate::conformance::Bench;
@@ -19,11 +20,17 @@ use crate::conformance::Bench;
 fn bench() -> Ready<Option<Bench>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let local = Arc::new(Local::open(&folder.path().join("index.db")).expect("a new index"));
-    let reader = Arc::clone(&local);
+    let (reader, searcher) = (Arc::clone(&local), Arc::clone(&local));
     ready(Some(Bench {
         sink: local,
         read: Box::new(move |index, id| {
             let found = reader.get(&index, &id).expect("the index can be read");
+            Box::pin(async move { found })
+        }),
+        visible: Box::new(move |index| {
+            let found: BTreeSet<String> =
+                searcher.search("*", Some(&index), 1_000).expect("the index can be read").into_iter().map(|hit| hit.id).collect();
+            assert_eq!(searcher.count(&index).expect("the index can be read"), found.len() as u64);
             Box::pin(async move { found })
         }),
         index: "bench".to_owned(),
@@ -45,6 +52,10 @@ fn put(index: &str, id: &str, version: u64, document: &str) -> Operation {
 
 fn delete(index: &str, id: &str, version: u64) -> Operation {
     Operation::Delete { target: target(index, id, version) }
+}
+
+fn tombstone(index: &str, id: &str, version: u64, time: u64) -> Operation {
+    Operation::Tombstone { target: target(index, id, version), time }
 }
 
 async fn write(local: &Local, operations: Vec<Operation>) -> Vec<u16> {
@@ -280,10 +291,64 @@ fn an_index_of_a_newer_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     drop(Local::open(&path).unwrap());
-    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 2").unwrap();
+    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 3").unwrap();
     for error in [Local::open(&path).unwrap_err(), Local::open_existing(&path).unwrap_err()] {
-        assert!(error.to_string().starts_with("expected a local index of format 1 or older, found format 2 in "), "{error}");
+        assert!(error.to_string().starts_with("expected a local index of format 2 or older, found format 3 in "), "{error}");
     }
+}
+
+/// A file as the first format made it: the same, without tombstones.
+fn of_the_first_format(path: &Path) {
+    drop(Local::open(path).unwrap());
+    Connection::open(path).unwrap().execute_batch("DROP TABLE tombstones; PRAGMA user_version = 1; PRAGMA journal_mode = DELETE").unwrap();
+}
+
+#[tokio::test]
+async fn an_index_of_the_first_format_is_read_and_becomes_one_of_this_when_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    of_the_first_format(&path);
+    let before = fs::read(&path).unwrap();
+    let reader = Local::open_existing(&path).unwrap();
+    assert_eq!((reader.get("a", "1").unwrap(), reader.indices().unwrap()), (None, vec![]));
+    assert_eq!(fs::read(&path).unwrap(), before, "a look changes nothing");
+    drop(reader);
+    for _ in 0..2 {
+        let local = Local::open(&path).unwrap();
+        let version = local.get("a", "1").unwrap().map_or(1, |(version, _)| version + 1);
+        write(&local, vec![put("a", "1", version, "{}"), tombstone("a", "1", version + 1, 0)]).await;
+    }
+    let (version, source) = Local::open_existing(&path).unwrap().get("a", "1").unwrap().unwrap();
+    assert_eq!((version, source.as_str()), (4, r#"{"revsync":{"v":1,"deleted":true,"time":"1970-01-01T00:00:00Z"}}"#));
+}
+
+#[tokio::test]
+async fn old_tombstones_are_found_page_by_page_and_a_version_outlives_its_tombstone() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Local::open(&folder.path().join("index.db")).unwrap();
+    let mut written: Vec<_> = (0..2_500).map(|id| tombstone("a", &id.to_string(), 7, 1_000)).collect();
+    written.extend([tombstone("a", "young", 7, 2_000), tombstone("b", "other", 7, 1_000), put("a", "document", 7, "{}"), put("c", "1", 1, "{}")]);
+    write(&local, written).await;
+    let surveyed = |found: Vec<Survey>| found.into_iter().map(|one| (one.index.to_string(), one.old, one.younger)).collect::<Vec<_>>();
+    assert_eq!(surveyed(local.survey("a", 2_000).await.unwrap()), [("a".to_owned(), 2_500, 1)]);
+    let all = [("a".to_owned(), 2_500, 1), ("b".to_owned(), 1, 0), ("c".to_owned(), 0, 0)];
+    assert_eq!(surveyed(local.survey("*", 2_000).await.unwrap()), all);
+    assert_eq!(local.survey("nowhere", 2_000).await.unwrap(), []);
+
+    let (mut mark, mut swept) = (None, 0);
+    loop {
+        let Page { found, next } = local.page("a", 2_000, mark).await.unwrap();
+        if found.is_empty() {
+            break;
+        }
+        assert!(found.len() <= 1_000);
+        let deletes = found.into_iter().map(|one| Operation::Delete { target: one.target }).collect();
+        swept += write(&local, deletes).await.into_iter().filter(|status| *status == 200).count();
+        mark = Some(next);
+    }
+    assert_eq!((swept, local.get("a", "1").unwrap()), (2_500, None));
+    assert_eq!(surveyed(local.survey("*", 2_000).await.unwrap()), [("a".to_owned(), 0, 1), ("b".to_owned(), 1, 0), ("c".to_owned(), 0, 0)]);
+    assert_eq!(write(&local, vec![put("a", "1", 6, "{}"), put("a", "1", 8, "{}")]).await, [409, 201], "for ever");
 }
 
 #[test]

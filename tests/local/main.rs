@@ -11,3 +11,5 @@ mod bulk_file;
 mod commands;
 mod local_index;
 mod local_search;
+mod rules;
+mod sweep;

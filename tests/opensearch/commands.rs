@@ -122,9 +122,12 @@ async fn the_index_template_makes_what_revsync_makes() {
     let template = std::fs::read_to_string(fixture("../../infra/opensearch/index-template.json")).unwrap();
     for server in services::opensearch() {
         let (folder, ours, theirs) = (Folder::new(), name("template"), name("template"));
-        assert_eq!(folder.revsync(&["setup", &ours, "--to", &server.url]).exit, 0);
+        folder.write("rules.toml", "[[table]]\nname = \"*\"\ndeletes = \"tombstone\"\n");
+        assert_eq!(folder.revsync(&["--config", "rules.toml", "setup", &ours, "--to", &server.url]).exit, 0);
         put_to(server, &format!("_index_template/{theirs}"), serde_json::from_str(&template.replace("NAME", &theirs)).unwrap()).await;
-        put_to(server, &format!("{theirs}-000001"), json!({"aliases": {theirs.as_str(): {"is_write_index": true}}})).await;
+        // As infra/README.md has it.
+        let alias = json!({"is_write_index": true, "filter": {"bool": {"must_not": {"term": {"revsync.deleted": true}}}}});
+        put_to(server, &format!("{theirs}-000001"), json!({"aliases": {theirs.as_str(): alias}})).await;
         let made = async |name: &str| {
             let index = get(server, &format!("{name}-000001")).await[format!("{name}-000001")].clone();
             (index["mappings"].clone(), index["settings"]["index"]["gc_deletes"].clone(), index["aliases"][name].clone())

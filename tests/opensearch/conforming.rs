@@ -1,5 +1,6 @@
 //! The conformance suite of all sinks, against real OpenSearch servers of both versions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,8 +8,8 @@ use opensearch::http::Method;
 use opensearch::http::headers::HeaderMap;
 use opensearch::http::transport::Transport;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::conformance::{Bench, Found};
 use crate::live::{name, put_to};
@@ -34,17 +35,16 @@ async fn bench(server: usize) -> Option<Bench> {
     let index = name("conformance");
     for index in [&index, &format!("{index}-other")] {
         // Whatever a statement puts into a document, no mapping is made of it.
-        put_to(
-            server,
-            index,
-            json!({"settings": {"index.gc_deletes": "24h", "index.number_of_replicas": 0}, "mappings": {"dynamic": false}}),
-        )
-        .await;
+        let settings = json!({"index.gc_deletes": "24h", "index.number_of_replicas": 0});
+        let alias = json!({"is_write_index": true, "filter": {"bool": {"must_not": {"term": {"revsync.deleted": true}}}}});
+        let body = json!({"settings": settings, "mappings": {"dynamic": false}, "aliases": {index.as_str(): alias}});
+        put_to(server, &format!("{index}-000001"), body).await;
     }
-    let url = server.url.clone();
+    let (url, of_readers) = (server.url.clone(), server.url.clone());
     Some(Bench {
         sink: Arc::new(connect(&server.url).await),
         read: Box::new(move |index, id| Box::pin(read(url.clone(), index, id))),
+        visible: Box::new(move |index| Box::pin(visible(of_readers.clone(), index))),
         index,
         keep: Box::new(()),
     })
@@ -63,6 +63,21 @@ struct Document {
     version: Option<u64>,
     #[serde(rename = "_source")]
     source: Option<Box<RawValue>>,
+}
+
+async fn visible(url: String, index: String) -> BTreeSet<String> {
+    let transport = Transport::single_node(&url).unwrap();
+    let ask = async |path: &str, body: Option<&str>| -> Value {
+        let path = format!("{index}/{path}");
+        let response = transport.send(Method::Post, &path, HeaderMap::new(), None::<&()>, body, None).await.unwrap();
+        response.json().await.unwrap()
+    };
+    ask("_refresh", None).await;
+    let found = ask("_search", Some(r#"{"size":1000,"_source":false}"#)).await;
+    let ids: BTreeSet<String> =
+        found["hits"]["hits"].as_array().unwrap().iter().map(|hit| hit["_id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ask("_count", None).await["count"].as_u64(), Some(ids.len() as u64));
+    ids
 }
 
 async fn read(url: String, index: String, id: String) -> Found {

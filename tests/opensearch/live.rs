@@ -25,7 +25,7 @@ pub fn name(label: &str) -> String {
 }
 
 /// Asks the server, past revsync.
-async fn ask(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
+pub async fn ask(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
     let transport = Transport::single_node(&server.url).unwrap();
     let body = (!body.is_null()).then(|| Bytes::from(body.to_string()));
     let response = transport.send(method, path, HeaderMap::new(), None::<&()>, body, None).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_missing_index_is_waited_for_when_creation_is_off() {
             assert!(what.contains(&people) && what.contains("revsync setup"), "{what}");
         }
         assert!(!exists(server, &people).await, "nothing appears by accident");
-        assert_eq!(sink.setup(&[&people]).await.unwrap(), [format!("created index {people}-000001 with write alias {people}")]);
+        assert_eq!(sink.setup(&[&people]).await.unwrap().0, [format!("created index {people}-000001 with write alias {people}")]);
         assert_eq!(write(&sink, vec![put(&people, "1", 1, "{}")]).await.unwrap(), [Outcome::Indexed], "{}", server.name);
     }
 }
@@ -531,11 +531,13 @@ async fn setup_says_what_it_did() {
     for server in services::opensearch() {
         let (sink, made, plain) = (connect(&server.url).await, name("made"), name("was-there"));
         put_to(server, &plain, json!({})).await;
+        let (done, advice) = sink.setup(&[&made, &plain]).await.unwrap();
         assert_eq!(
-            sink.setup(&[&made, &plain]).await.unwrap(),
+            done,
             [format!("created index {made}-000001 with write alias {made}"), format!("index {plain} exists and is used as it is")]
         );
-        assert_eq!(sink.setup(&[&made]).await.unwrap(), [format!("alias {made} exists and is used as it is")]);
+        assert!(advice.len() == 1 && advice[0].found.contains(&plain) && advice[0].help.contains("index.gc_deletes"), "{advice:?}");
+        assert_eq!(sink.setup(&[&made]).await.unwrap(), (vec![format!("alias {made} exists and is used as it is")], vec![]));
         let error = sink.setup(&["Upper"]).await.unwrap_err().to_string();
         assert!(error.contains("Invalid index name [Upper-000001]"), "{}: {error}", server.name);
     }

@@ -18,3 +18,4 @@ mod replies;
 mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;
+mod tombstones;

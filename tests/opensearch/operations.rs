@@ -22,6 +22,10 @@ pub fn delete(index: &str, id: &str, version: u64) -> Operation {
     Operation::Delete { target: target(index, id, version) }
 }
 
+pub fn tombstone(index: &str, id: &str, version: u64, time: u64) -> Operation {
+    Operation::Tombstone { target: target(index, id, version), time }
+}
+
 pub async fn connect(url: &str) -> OpenSearch {
     OpenSearch::connect(&config(url)).await.unwrap()
 }

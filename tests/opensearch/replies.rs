@@ -215,7 +215,7 @@ async fn every_body_ends_with_a_newline_and_asks_for_little() {
         assert_eq!(bulk.body.last(), Some(&b'\n'));
         assert_eq!(bulk.header("content-encoding"), gzip.then_some("gzip"));
         assert_eq!(bulk.header("content-type"), Some("application/x-ndjson"));
-        assert_eq!(bulk.query, "filter_path=errors%2Citems.*.status%2Citems.*.error");
+        assert_eq!(bulk.query, "filter_path=errors%2Citems.*.status%2Citems.*.error&timeout=10000ms");
         assert_eq!(
             bulk.lines(),
             [

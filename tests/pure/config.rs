@@ -112,7 +112,7 @@ fn an_empty_file_and_no_options_give_the_documented_defaults() {
     assert_eq!(settings.sink.url, SinkUrl::Local("revsync.db".into()));
     assert_eq!(settings.dead_letters.place.to_string(), "file:revsync-dead-letters.jsonl");
     assert!(settings.sink.opensearch.is_none());
-    assert_eq!(settings.source.format, Format::Auto);
+    assert_eq!((settings.source.format, settings.source.retention), (Format::Auto, Duration::from_secs(168 * 3600)));
     assert_eq!(settings.delivery.request_bytes, 5 * 1024 * 1024);
     assert_eq!(settings.delivery.give_up_after, Duration::from_secs(300));
     assert!(settings.source.required().unwrap_err().help.unwrap().contains("[source]"));
@@ -132,6 +132,7 @@ name = "ledger"
 url = "capture/"
 format = "qldb"
 verify_hashes = true
+retention = "30d"
 [sink]
 url = "https://search.example.com"
 auth = "aws"
@@ -150,6 +151,7 @@ deletes = "keep"
     let settings = resolved(text, Overrides::default()).unwrap();
     assert_eq!(settings.source.url, Some(SourceUrl::Path("capture/".into())));
     assert!(settings.source.verify_hashes);
+    assert_eq!(settings.source.retention, Duration::from_secs(30 * 86_400));
     let sink = settings.opensearch().unwrap();
     assert!(!sink.create_index && !sink.gzip);
     assert_eq!(sink.gc_deletes, "168h", "OpenSearch's own documentation writes hours");
@@ -167,6 +169,7 @@ fn an_option_comes_before_the_file() {
         gzip: Some(false),
         request_bytes: Some(ByteSize(7)),
         linger: Some(Span(Duration::from_millis(1))),
+        retention: Some(Span(Duration::from_secs(1))),
         dead_letters: Some("file:b".into()),
         ..Overrides::default()
     };
@@ -174,7 +177,31 @@ fn an_option_comes_before_the_file() {
     assert_eq!(settings.sink.url.to_string(), "http://option:9200");
     assert!(!settings.source.verify_hashes && !settings.opensearch().unwrap().gzip);
     assert_eq!((settings.delivery.request_bytes, settings.delivery.linger), (7, Duration::from_millis(1)));
-    assert_eq!(settings.dead_letters.place.to_string(), "file:b");
+    assert_eq!((settings.dead_letters.place.to_string().as_str(), settings.source.retention), ("file:b", Duration::from_secs(1)));
+}
+
+#[test]
+fn the_indices_of_tombstones_and_the_tables_of_plain_deletes_are_told_from_the_rules() {
+    let told = |text: &str| {
+        let settings = resolved(text, Overrides::default()).unwrap();
+        let (indices, untold) = settings.tombstone_indices();
+        let plain = settings.plainly_deleted().map(|tables| tables.join(" "));
+        (indices.join(" "), untold.join(" "), plain)
+    };
+    let rule = |name: &str, more: &str| format!("[[table]]\nname = \"{name}\"\n{more}\n");
+    let tombstone = "deletes = \"tombstone\"";
+    assert_eq!(told(""), (String::new(), String::new(), None));
+    let rules = [
+        rule("Person", tombstone),
+        rule("shop.*", tombstone),
+        rule("crm.*", &format!("index = \"crm\"\n{tombstone}")),
+        rule("Customer", &format!("index = \"crm\"\n{tombstone}")),
+        rule("Audit", "deletes = \"keep\""),
+        rule("Log", ""),
+        rule("*", "deletes = \"delete\""),
+    ];
+    assert_eq!(told(&rules.concat()), ("person crm".to_owned(), "shop.*".to_owned(), Some("Log *".to_owned())));
+    assert_eq!(told(&rules[..5].concat()).2.as_deref(), Some(""));
 }
 
 #[test]

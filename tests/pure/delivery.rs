@@ -657,6 +657,31 @@ async fn a_delete_is_kept_out_where_the_rule_keeps_what_was_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delete_under_tombstones_is_sent_as_one_and_counts_as_deleted() {
+    let mut bench = Bench::new();
+    bench.rules = vec![Rule { name: "*".into(), deletes: Deletes::Tombstone, ..Rule::default() }];
+    let stream = records([("Person", "a", 0, put("x")), ("Person", "a", 1, Does::Delete), ("Person", "b", 4, Does::Delete)]);
+    let mut line = bench.line();
+    deliver(&mut line, &stream).await.unwrap();
+    assert_eq!(bench.sink.sent(), [["tombstone a@1", "tombstone b@4"]]);
+    let counts = line.counts();
+    assert_eq!((counts.deleted, counts.compacted, counts.absent), (2, 1, 0));
+    let mut again = bench.line();
+    deliver(&mut again, &stream).await.unwrap();
+    assert_eq!((again.counts().stale, again.counts().compacted), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_that_the_index_refuses_is_a_letter_that_says_so() {
+    let mut bench = Bench::new();
+    bench.rules = vec![Rule { name: "*".into(), deletes: Deletes::Tombstone, ..Rule::default() }];
+    bench.sink.rule(|rules| rules.refuses = |_| Some(poison()));
+    deliver(&mut bench.line(), &records([("Person", "a", 1, Does::Delete)])).await.unwrap();
+    let letters = bench.letters();
+    assert_eq!((letters[0].action.as_deref(), letters[0].version), (Some("tombstone"), Some(1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_id_of_512_bytes_is_sent_and_a_longer_one_is_a_letter_or_a_hash() {
     let fits = "é".repeat(256);
     let long = format!("{fits}x");

@@ -1,12 +1,13 @@
 //! What delivery says while it works: enough to see what is wrong, never a field's value, and not the same thing a million times.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use revsync::plan::outcome::Reply;
 use revsync::run::deliver::Settings;
+use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
 
 use crate::line::{Bench, deliver};
@@ -29,6 +30,10 @@ impl io::Write for Log {
 
 impl Log {
     fn start() -> (Self, DefaultGuard) {
+        // With a single subscriber in the process, what another test's thread says first would be switched off for all threads.
+        static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
+        ANOTHER
+            .get_or_init(|| Dispatch::new(tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(io::sink).finish()));
         let log = Self::default();
         let writer = log.clone();
         let subscriber =
@@ -93,7 +98,7 @@ async fn no_value_of_a_document_is_ever_said() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_letters_are_not_a_thousand_lines() {
     let (log, _guard) = Log::start();
-    let bench = Bench::new();
+    let bench = Bench::with(Settings { breaker: None, ..Settings::default() });
     bench.sink.rule(|rules| rules.refuses = |_| Some(poison()));
     let ids: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
     deliver(&mut bench.line(), &records(ids.iter().map(|id| ("Person", id.as_str(), 0, put("x"))))).await.unwrap();

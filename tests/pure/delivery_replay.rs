@@ -158,9 +158,9 @@ fn poison_kind() -> String {
 
 #[tokio::test(start_paused = true)]
 async fn letters_that_a_guard_stops_stay_and_are_told_and_the_others_go() {
-    let bench = refused(&records([("Person", "a", 0, put("x")), ("Person", "b", 4, Does::Delete), ("Vehicle", "c", 0, put("x"))])).await;
+    let bench = refused(&records([("Person", "a", 0, put("x")), ("Vehicle", "b", 4, Does::Delete), ("Vehicle", "c", 0, put("x"))])).await;
     let later = bench.letters().iter().filter_map(DeadLetter::moment).max().unwrap() + Duration::from_secs(1);
-    let rules = vec![("Vehicle".to_owned(), Deletes::Keep), ("*".to_owned(), Deletes::Delete)];
+    let rules = vec![("Vehicle".to_owned(), Deletes::Tombstone), ("*".to_owned(), Deletes::Delete)];
     let (result, line) = replay_chosen(&bench, &Choice::default(), Some(&Guard { rules, forgotten_before: later })).await;
     assert!(result.unwrap_err().what.contains("1 could bring a deleted document back"));
     assert_eq!((ids(&bench.letters()), line.counts().indexed, line.counts().absent), (vec!["a"], 1, 1));

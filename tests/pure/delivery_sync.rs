@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use revsync::error::{Error, Kind};
 use revsync::metrics::Counts;
 use revsync::plan::outcome::Failure;
+use revsync::run::deliver::Settings;
 use revsync::run::sync::sync;
 use revsync::source::capture::Capture;
 use tokio::sync::watch;
@@ -76,7 +77,7 @@ async fn what_came_through_a_pipe_is_written_and_counted_although_nothing_more_c
 
 #[tokio::test]
 async fn letters_are_stored_although_nothing_more_comes() {
-    let bench = Bench::new();
+    let bench = Bench::with(Settings { breaker: None, ..Settings::default() });
     bench.sink.rule(|rules| rules.refuses = |_| Some(poison()));
     let mut scan = scan(bench);
     scan.counts.wait_for(all_read_is_settled).await.unwrap();

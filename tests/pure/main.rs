@@ -7,13 +7,17 @@ mod codec_oracle;
 mod command;
 mod config;
 mod delivery;
+mod delivery_index;
 mod delivery_log;
 mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]
 mod dice;
+mod filter_oracle;
 mod fixtures;
 mod golden;
+mod instruments;
+mod leaving_rows;
 #[path = "../support/line.rs"]
 mod line;
 mod memory;
@@ -23,3 +27,4 @@ mod model;
 mod qldb_stream;
 #[path = "../support/scripted_sink.rs"]
 mod scripted_sink;
+mod sweep;

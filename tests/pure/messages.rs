@@ -11,7 +11,7 @@ use revsync::sink::Sink;
 use revsync::sink::local::Local;
 use revsync::store::dead_letters::{DeadLetter, DeadLetters, FORMAT_VERSION, Place, identify};
 
-use crate::command::Folder;
+use crate::command::{Folder, revision};
 use crate::golden::assert_golden;
 
 /// One command as a person sees it: what was typed, what came out where, and the exit code.
@@ -33,7 +33,7 @@ fn transcript(folder: &Folder, arguments: &[&str], set: &[(&str, &str)]) -> Stri
 #[test]
 fn help_is_the_golden_file() {
     let folder = Folder::new();
-    let commands: [&[&str]; 15] = [
+    let commands: [&[&str]; 16] = [
         &["--help"],
         &["sync", "--help"],
         &["explain", "--help"],
@@ -41,6 +41,7 @@ fn help_is_the_golden_file() {
         &["mapping", "--help"],
         &["setup", "--help"],
         &["check", "--help"],
+        &["sweep", "--help"],
         &["config", "--help"],
         &["config", "example", "--help"],
         &["dead-letters", "--help"],
@@ -81,6 +82,17 @@ fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
     said.push_str(&here(&["search", "Seattle", "--limit", "0"], &[]));
     said.push_str(&here(&["dead-letters", "show"], &[]));
     said.push_str(&here(&["setup", "--to", "http://127.0.0.1:9"], &[]));
+    folder.write("patterns.toml", "[[table]]\nname = \"shop.*\"\ndeletes = \"tombstone\"\n");
+    folder.write("rules.toml", "[source]\nretention = \"30d\"\n[[table]]\nname = \"Person\"\ndeletes = \"tombstone\"\n");
+    said.push_str(&here(&["sweep", "person"], &[]));
+    said.push_str(&here(&["sweep", "--older-than", "30d"], &[]));
+    said.push_str(&here(&["--config", "patterns.toml", "sweep", "--older-than", "30d"], &[]));
+    said.push_str(&here(&["sweep", "--older-than", "1d", "person"], &[]));
+    said.push_str(&here(&["--config", "rules.toml", "sweep", "--older-than", "29d"], &[]));
+    said.push_str(&here(&["--config", "rules.toml", "sweep", "--older-than", "30d"], &[]));
+    said.push_str(&here(&["sweep", "--older-than", "30d", "person", "--to", "bulk:-"], &[]));
+    folder.write("s.ion", revision("Person", "a", 0, Some("{}")));
+    said.push_str(&here(&["sync", "s.ion", "--to", "https://search.example.com", "--auth", "aoss"], &[]));
     assert!(!said.contains("=> 0"));
     assert_golden("messages/mistakes.txt", &said);
 }

@@ -3,7 +3,7 @@
 //! A test target names the sink once, with `conformance_suite!(bench)`; each statement is then a test of its own. `bench` is an async
 //! function that makes a [`Bench`], a sink with an index that no other test uses, or none where live tests are left out on purpose.
 //!
-//! Never asks a sink more than the contract says: reasons are not compared, nor anything about search.
+//! Never asks a sink more than the contract says: reasons are not compared, nor anything about search but which documents a reader sees.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,14 +24,19 @@ pub(crate) type Found = Option<(u64, String)>;
 /// would not).
 pub(crate) type Read = Box<dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Found> + Send>> + Send + Sync>;
 
+/// The ids of all documents that somebody finds who searches an index, up to date; as many as a count of it gives.
+pub(crate) type Visible = Box<dyn Fn(String) -> Pin<Box<dyn Future<Output = BTreeSet<String>> + Send>> + Send + Sync>;
+
 /// A sink under test.
 pub(crate) struct Bench {
     /// The sink.
     pub(crate) sink: Arc<dyn Sink>,
     /// How to read what is in it.
     pub(crate) read: Read,
+    /// What readers of it find.
+    pub(crate) visible: Visible,
     /// An index that is empty or missing, used by one statement alone. It must take any object: a server needs it created with `dynamic:
-    /// false` (and `gc_deletes` above the length of a test).
+    /// false` (and `gc_deletes` above the length of a test), behind an alias that hides tombstones.
     pub(crate) index: String,
     /// What must live as long as the sink: a folder, a server.
     #[expect(dead_code, reason = "held, and never looked at")]
@@ -63,6 +68,16 @@ impl Bench {
         Operation::Delete { target: self.target(id, version, version_type) }
     }
 
+    /// A delete under `external` that leaves a tombstone.
+    pub(crate) fn tombstone(&self, id: &str, version: u64) -> Operation {
+        self.tombstone_as(VersionType::External, id, version)
+    }
+
+    /// A delete that leaves a tombstone.
+    pub(crate) fn tombstone_as(&self, version_type: VersionType, id: &str, version: u64) -> Operation {
+        Operation::Tombstone { target: self.target(id, version, version_type), time: TIME }
+    }
+
     /// Sends one request; the replies must be as many as the operations.
     pub(crate) async fn replies(&self, operations: Vec<Operation>) -> Vec<Reply> {
         let expected = operations.len();
@@ -87,11 +102,20 @@ impl Bench {
         (self.read)(self.index.clone(), id.to_owned()).await
     }
 
+    /// The ids that readers find.
+    async fn visible(&self) -> Vec<String> {
+        (self.visible)(self.index.clone()).await.into_iter().collect()
+    }
+
     /// Reads one document that has to be there.
     async fn expect(&self, id: &str, version: u64, document: &str) {
         assert_eq!(self.found(id).await, Some((version, document.to_owned())), "document {id:?}");
     }
 }
+
+/// The time of every tombstone here, and what it then says.
+const TIME: u64 = 1_732_868_100_000;
+const TOMBSTONE: &str = r#"{"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z"}}"#;
 
 use Outcome::{Absent, Deleted, Indexed, Stale};
 
@@ -117,6 +141,14 @@ macro_rules! conformance_suite {
             a_newer_delete_of_a_deleted_document_is_absent_and_raises_its_version,
             a_late_put_does_not_bring_a_deleted_document_back,
             a_newer_put_after_a_delete_brings_the_document_back,
+            a_tombstone_is_read_by_its_id_and_found_by_nobody,
+            an_older_put_after_a_tombstone_is_stale_and_the_document_stays_hidden,
+            a_newer_put_after_a_tombstone_brings_the_document_back,
+            a_tombstone_of_a_missing_document_is_deleted_and_keeps_its_version,
+            an_older_tombstone_and_the_same_again_are_stale,
+            under_external_gte_the_same_tombstone_again_is_deleted,
+            a_plain_delete_takes_a_tombstone_away,
+            a_delete_at_a_tombstones_own_version_takes_it_away_and_nothing_that_is_newer,
             the_statuses_are_those_of_a_bulk_reply,
             operations_on_one_document_in_one_request_apply_in_their_order,
             replies_stand_in_the_order_of_the_operations,
@@ -134,6 +166,7 @@ macro_rules! conformance_suite {
             a_whole_stream_again_changes_nothing,
             any_order_with_duplicates_comes_to_the_fold,
             any_order_under_external_gte_comes_to_the_fold,
+            any_order_with_tombstones_comes_to_the_fold,
         }
     };
     ($bench:path: $($statement:ident),* $(,)?) => {
@@ -273,6 +306,70 @@ pub(crate) async fn a_newer_put_after_a_delete_brings_the_document_back(bench: &
     bench.expect("a", 3, r#"{"v":3}"#).await;
 }
 
+pub(crate) async fn a_tombstone_is_read_by_its_id_and_found_by_nobody(bench: &Bench) {
+    bench.outcomes(vec![bench.put("a", 1, r#"{"v":1}"#), bench.put("b", 1, r#"{"v":1}"#)]).await;
+    assert_eq!(bench.visible().await, ["a", "b"]);
+    assert_eq!(bench.outcome(bench.tombstone("a", 2)).await, Deleted);
+    bench.expect("a", 2, TOMBSTONE).await;
+    assert_eq!(bench.visible().await, ["b"]);
+}
+
+pub(crate) async fn an_older_put_after_a_tombstone_is_stale_and_the_document_stays_hidden(bench: &Bench) {
+    bench.outcomes(vec![bench.put("a", 1, r#"{"v":1}"#), bench.tombstone("a", 3)]).await;
+    assert_eq!(bench.outcomes(vec![bench.put("a", 1, r#"{"v":1}"#), bench.put("a", 3, r#"{"v":3}"#)]).await, [Stale, Stale]);
+    bench.expect("a", 3, TOMBSTONE).await;
+    assert_eq!(bench.visible().await, [] as [&str; 0]);
+}
+
+pub(crate) async fn a_newer_put_after_a_tombstone_brings_the_document_back(bench: &Bench) {
+    bench.outcomes(vec![bench.put("a", 1, r#"{"v":1}"#), bench.tombstone("a", 2)]).await;
+    assert_eq!(bench.outcome(bench.put("a", 3, r#"{"v":3}"#)).await, Indexed);
+    bench.expect("a", 3, r#"{"v":3}"#).await;
+    assert_eq!(bench.visible().await, ["a"]);
+    assert_eq!(bench.outcome(bench.tombstone("a", 4)).await, Deleted);
+    assert_eq!(bench.visible().await, [] as [&str; 0]);
+}
+
+pub(crate) async fn a_tombstone_of_a_missing_document_is_deleted_and_keeps_its_version(bench: &Bench) {
+    assert_eq!(bench.outcome(bench.tombstone("never", 4)).await, Deleted);
+    bench.expect("never", 4, TOMBSTONE).await;
+    assert_eq!(bench.outcome(bench.put("never", 3, r#"{"v":3}"#)).await, Stale);
+    assert_eq!(bench.visible().await, [] as [&str; 0]);
+}
+
+pub(crate) async fn an_older_tombstone_and_the_same_again_are_stale(bench: &Bench) {
+    bench.outcome(bench.put("a", 5, r#"{"v":5}"#)).await;
+    assert_eq!(bench.outcomes(vec![bench.tombstone("a", 4), bench.tombstone("a", 5)]).await, [Stale, Stale]);
+    bench.expect("a", 5, r#"{"v":5}"#).await;
+    assert_eq!(bench.outcomes(vec![bench.tombstone("a", 6), bench.tombstone("a", 6)]).await, [Deleted, Stale]);
+}
+
+pub(crate) async fn under_external_gte_the_same_tombstone_again_is_deleted(bench: &Bench) {
+    let gte = VersionType::ExternalGte;
+    bench.outcome(bench.put_as(gte, "a", 1, r#"{"v":1}"#)).await;
+    let same = || bench.tombstone_as(gte, "a", 2);
+    assert_eq!(bench.outcomes(vec![same(), same()]).await, [Deleted, Deleted]);
+    assert_eq!(bench.outcome(bench.put_as(gte, "a", 2, r#"{"v":"back"}"#)).await, Indexed);
+    bench.expect("a", 2, r#"{"v":"back"}"#).await;
+}
+
+pub(crate) async fn a_plain_delete_takes_a_tombstone_away(bench: &Bench) {
+    bench.outcomes(vec![bench.put("a", 1, r#"{"v":1}"#), bench.tombstone("a", 2)]).await;
+    assert_eq!(bench.outcome(bench.delete("a", 3)).await, Deleted);
+    assert_eq!(bench.found("a").await, None);
+    assert_eq!(bench.outcomes(vec![bench.put("a", 2, "{}"), bench.tombstone("a", 4)]).await, [Stale, Deleted]);
+    bench.expect("a", 4, TOMBSTONE).await;
+}
+
+pub(crate) async fn a_delete_at_a_tombstones_own_version_takes_it_away_and_nothing_that_is_newer(bench: &Bench) {
+    bench.outcomes(vec![bench.tombstone("a", 2), bench.tombstone("b", 2), bench.put("b", 3, r#"{"v":3}"#)]).await;
+    let swept = |id: &str| bench.delete_as(VersionType::ExternalGte, id, 2);
+    assert_eq!(bench.outcomes(vec![swept("a"), swept("b")]).await, [Deleted, Stale]);
+    assert_eq!(bench.found("a").await, None);
+    bench.expect("b", 3, r#"{"v":3}"#).await;
+    assert_eq!(bench.outcomes(vec![bench.put("a", 1, "{}"), bench.put("a", 3, r#"{"v":3}"#)]).await, [Stale, Indexed]);
+}
+
 pub(crate) async fn the_statuses_are_those_of_a_bulk_reply(bench: &Bench) {
     let operations = vec![
         bench.put("a", 1, "{}"),
@@ -282,9 +379,15 @@ pub(crate) async fn the_statuses_are_those_of_a_bulk_reply(bench: &Bench) {
         bench.delete("a", 3),
         bench.delete("a", 4),
         bench.put("a", 5, "{}"),
+        bench.tombstone("a", 6),
+        bench.tombstone("a", 6),
+        bench.put("a", 7, "{}"),
+        bench.tombstone("b", 1),
+        bench.delete("b", 2),
     ];
     let replies = bench.replies(operations).await;
-    assert_eq!(replies.iter().map(|reply| reply.status).collect::<Vec<_>>(), [201, 200, 409, 200, 409, 404, 201]);
+    let statuses: Vec<u16> = replies.iter().map(|reply| reply.status).collect();
+    assert_eq!(statuses, [201, 200, 409, 200, 409, 404, 201, 200, 409, 200, 201, 200]);
     for reply in &replies {
         let kind = reply.error.as_ref().map(|error| error.kind.as_str());
         assert_eq!(kind, (reply.status == 409).then_some("version_conflict_engine_exception"));
@@ -504,11 +607,16 @@ pub(crate) async fn a_whole_stream_again_changes_nothing(bench: &Bench) {
 }
 
 pub(crate) async fn any_order_with_duplicates_comes_to_the_fold(bench: &Bench) {
-    any_order(bench, VersionType::External).await;
+    any_order(bench, VersionType::External, |_| false).await;
 }
 
 pub(crate) async fn any_order_under_external_gte_comes_to_the_fold(bench: &Bench) {
-    any_order(bench, VersionType::ExternalGte).await;
+    any_order(bench, VersionType::ExternalGte, |_| false).await;
+}
+
+/// Also where a rule has changed in between, and an index has both kinds of deletes.
+pub(crate) async fn any_order_with_tombstones_comes_to_the_fold(bench: &Bench) {
+    any_order(bench, VersionType::External, |random| random.below(3) > 0).await;
 }
 
 /// Numbers that are the same in every run (the splitmix64 generator).
@@ -539,6 +647,7 @@ fn expected(model: &mut Model, operation: &Operation) -> Outcome {
     let document = match operation {
         Operation::Index { document, .. } => Some(String::from_utf8(document.as_bytes().to_vec()).expect("test documents are text")),
         Operation::Delete { .. } => None,
+        Operation::Tombstone { .. } => Some(TOMBSTONE.to_owned()),
     };
     let stored = model.get(&target.id);
     let stale = stored.is_some_and(|(version, _)| match target.version_type {
@@ -547,6 +656,7 @@ fn expected(model: &mut Model, operation: &Operation) -> Outcome {
     });
     let outcome = match (stale, &document, stored) {
         (true, ..) => return Stale,
+        (false, Some(_), _) if matches!(operation, Operation::Tombstone { .. }) => Deleted,
         (false, Some(_), _) => Indexed,
         (false, None, Some((_, Some(_)))) => Deleted,
         (false, None, _) => Absent,
@@ -557,7 +667,7 @@ fn expected(model: &mut Model, operation: &Operation) -> Outcome {
 
 /// Histories of a few documents, each revision sent one to three times, shuffled, cut into requests at random: every reply is the one that
 /// the contract gives, and the end is the fold of the history.
-async fn any_order(bench: &Bench, version_type: VersionType) {
+async fn any_order(bench: &Bench, version_type: VersionType, leaves_a_tombstone: fn(&mut Seeded) -> bool) {
     let cases = if std::env::var_os("REVSYNC_TEST_LONG").is_some_and(|value| value == "1") { 500 } else { 30 };
     for case in 0..cases {
         let mut random = Seeded(case);
@@ -568,10 +678,10 @@ async fn any_order(bench: &Bench, version_type: VersionType) {
             let versions: BTreeSet<u64> = (0..=random.below(9)).map(|_| random.below(20) as u64).collect();
             for version in versions {
                 let text = format!("{{\"id\":\"{id}\",\"v\":{version}}}");
-                let (operation, left) = if random.below(4) == 0 {
-                    (bench.delete_as(version_type, &id, version), None)
-                } else {
-                    (bench.put_as(version_type, &id, version, &text), Some(text))
+                let (operation, left) = match random.below(4) {
+                    0 if leaves_a_tombstone(&mut random) => (bench.tombstone_as(version_type, &id, version), Some(TOMBSTONE.to_owned())),
+                    0 => (bench.delete_as(version_type, &id, version), None),
+                    _ => (bench.put_as(version_type, &id, version, &text), Some(text)),
                 };
                 fold.insert(id.clone(), (version, left));
                 for _ in 0..=random.below(3) {

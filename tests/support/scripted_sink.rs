@@ -46,6 +46,8 @@ pub(crate) enum Step {
 pub(crate) struct Rules {
     /// The answer to operations that are refused.
     pub(crate) refuses: fn(&Operation) -> Option<Reply>,
+    /// The answer to operations that are refused the first time that they come.
+    pub(crate) refuses_at_first: fn(&Operation) -> Option<Reply>,
     /// Operations of which one makes the whole request invalid.
     pub(crate) spoils: fn(&Operation) -> bool,
     /// Bytes of operations that a request may have.
@@ -90,6 +92,8 @@ struct State {
     /// Documents whose success was told, by the address of their bytes, which stay alive here.
     told: HashMap<usize, Bytes>,
     violations: Vec<String>,
+    /// What was refused because it came for the first time.
+    seen: BTreeSet<String>,
     finished: usize,
 }
 
@@ -102,6 +106,7 @@ impl ScriptedSink {
     pub(crate) fn new() -> Arc<Self> {
         let rules = Rules {
             refuses: |_| None,
+            refuses_at_first: |_| None,
             spoils: |_| false,
             largest: usize::MAX,
             blocked: BTreeSet::new(),
@@ -120,6 +125,7 @@ impl ScriptedSink {
             most_with_us: 0,
             told: HashMap::new(),
             violations: Vec::new(),
+            seen: BTreeSet::new(),
             finished: 0,
         };
         Arc::new(Self { state: Mutex::new(state), released: watch::Sender::new(0) })
@@ -330,6 +336,12 @@ impl State {
             if self.rules.blocked.contains(&*operation.target().index) {
                 return Reply::error(403, "cluster_block_exception", "index is read-only");
             }
+            if let Some(reply) = (self.rules.refuses_at_first)(operation) {
+                let Target { index, id, version, .. } = operation.target();
+                if self.seen.insert(format!("{index}/{id}@{version}")) {
+                    return reply;
+                }
+            }
             (self.rules.refuses)(operation).unwrap_or_else(|| self.documents.apply(operation))
         };
         Ok(operations.iter().enumerate().map(reply).collect())
@@ -366,6 +378,7 @@ impl Versioned for BTreeMap<(String, String), (u64, Option<String>)> {
                 (Some(String::from_utf8(document.as_bytes().to_vec()).expect("UTF-8")), if existed { 200 } else { 201 })
             }
             Operation::Delete { .. } => (None, if existed { 200 } else { 404 }),
+            Operation::Tombstone { .. } => (None, if existed { 200 } else { 201 }),
         };
         self.insert(key(target), (target.version, source));
         Reply::ok(status)

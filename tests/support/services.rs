@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
+use tempfile::TempDir;
+
 /// A running server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
@@ -37,24 +39,82 @@ pub fn opensearch() -> &'static [Server] {
             return Vec::new();
         }
         let java = java();
-        let nodes = [("2.19.6", "OpenSearch2.java"), ("3.9.0", "OpenSearch3.java")];
         // Both start at once: most of a start is waiting.
-        let starting = nodes.map(|(version, source)| {
+        let starting = RELEASES.map(|release| {
             let java = java.clone();
-            std::thread::spawn(move || start(&java, version, source))
+            std::thread::spawn(move || {
+                let (node, server) = start(&java, release, &home().keep(), &[]);
+                // Kept for as long as this process lives: dropping it would close the pipe.
+                std::mem::forget(node);
+                server
+            })
         });
         starting.into_iter().map(|node| node.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
 }
 
+/// Nodes that a test may stop and start again, one of each release and not running yet; none where live tests are left out on purpose, or
+/// run against a server that is not ours to stop.
+pub fn nodes() -> Vec<Node> {
+    if std::env::var_os("OPENSEARCH_URL").is_some() || std::env::var("REVSYNC_TEST_SERVICES").is_ok_and(|value| value == "none") {
+        eprintln!("tests that stop and start a node of their own are left out: OPENSEARCH_URL or REVSYNC_TEST_SERVICES=none is set");
+        return Vec::new();
+    }
+    RELEASES.map(|release| Node { release, home: home(), running: None }).into()
+}
+
+/// A node with data of its own, which outlive a stop. Everything goes when it is dropped.
+#[derive(Debug)]
+pub struct Node {
+    release: Release,
+    home: TempDir,
+    running: Option<Child>,
+}
+
+impl Node {
+    /// Starts the node on the data that it has.
+    pub fn start(&mut self) -> Server {
+        let (node, server) = start(&java(), self.release, self.home.path(), &["keep"]);
+        self.running = Some(node);
+        server
+    }
+
+    /// Stops the node as an operator does, and waits until it has ended.
+    pub fn stop(&mut self) {
+        if let Some(mut node) = self.running.take() {
+            drop(node.stdin.take());
+            assert!(node.wait().expect("a child of ours").success(), "{} ended well", self.release.0);
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut node) = self.running.take() {
+            let _ = node.kill();
+            let _ = node.wait();
+        }
+    }
+}
+
+/// A version, and the source that starts a node of it.
+type Release = (&'static str, &'static str);
+
+const RELEASES: [Release; 2] = [("2.19.6", "OpenSearch2.java"), ("3.9.0", "OpenSearch3.java")];
+
 fn recipes() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/services/opensearch")
 }
 
-fn start(java: &Path, version: &str, source: &str) -> Server {
+/// A home for a node.
+fn home() -> TempDir {
+    let home = tempfile::Builder::new().prefix("revsync-opensearch-").tempdir().expect("a temporary folder");
+    fs::create_dir(home.path().join("config")).expect("a folder in the temporary folder");
+    home
+}
+
+fn start(java: &Path, (version, source): Release, home: &Path, more: &[&str]) -> (Child, Server) {
     let jars = jars(version);
-    let home = tempfile::Builder::new().prefix("revsync-opensearch-").tempdir().expect("a temporary folder").keep();
-    fs::create_dir(home.join("config")).expect("a folder in the temporary folder");
     let log = home.join("log");
     let mut node = Command::new(java)
         .args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-modules", "jdk.incubator.vector"])
@@ -62,8 +122,9 @@ fn start(java: &Path, version: &str, source: &str) -> Server {
         .arg("-cp")
         .arg(jars.join("*"))
         .arg(recipes().join(source))
-        .arg(&home)
-        // The node ends when this pipe does, so however this process ends, the node does too, and removes its home.
+        .arg(home)
+        .args(more)
+        // The node ends when this pipe does, so however this process ends, the node does too, and removes its home unless it is told not to.
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(File::create(&log).expect("a log file"))
@@ -75,13 +136,11 @@ fn start(java: &Path, version: &str, source: &str) -> Server {
             let mut text = String::new();
             let _ = File::open(&log).and_then(|mut log| log.read_to_string(&mut text));
             let _ = node.wait();
-            let _ = fs::remove_dir_all(&home);
+            let _ = fs::remove_dir_all(home);
             panic!("OpenSearch {version} did not start. {}", last_lines(&text));
         }
     };
-    // Kept for as long as this process lives: dropping it would close the pipe.
-    std::mem::forget(node);
-    Server { name: format!("OpenSearch {version}"), url: format!("http://127.0.0.1:{port}") }
+    (node, Server { name: format!("OpenSearch {version}"), url: format!("http://127.0.0.1:{port}") })
 }
 
 fn announced_port(node: &mut Child) -> Option<u16> {

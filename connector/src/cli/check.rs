@@ -13,7 +13,6 @@ use super::terminal::{Paint, clean};
 use super::{Context, line};
 use crate::config::{Settings, SinkUrl, SourceUrl};
 use crate::error::{Error, Exit};
-use crate::sink::opensearch::OpenSearch;
 use crate::store::dead_letters::DeadLetters;
 
 /// Validate the configuration, reach both ends, and try whether writing is allowed
@@ -28,6 +27,7 @@ letters an object; nothing else is touched.
 
 Exit codes:
   0  everything is right
+  1  everything works, and something should be known: how far deletes hold in an index
   2  something is not")]
 pub struct Arguments {
     #[command(flatten)]
@@ -45,6 +45,8 @@ pub struct Arguments {
 struct Tried {
     what: &'static str,
     ok: bool,
+    /// It works, and someone should know something about it.
+    attention: bool,
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<String>,
@@ -53,10 +55,11 @@ struct Tried {
 impl Tried {
     fn new(what: &'static str, result: Result<String, Error>) -> Self {
         match result {
-            Ok(found) => Self { what, ok: true, found, help: None },
+            Ok(found) => Self { what, ok: true, attention: false, found, help: None },
             // What was tried stands in front of it already.
             Err(error) => {
-                Self { what, ok: false, found: error.what.trim_start_matches(what).trim_start_matches(": ").to_owned(), help: error.help }
+                let found = error.what.trim_start_matches(what).trim_start_matches(": ").to_owned();
+                Self { what, ok: false, attention: false, found, help: error.help }
             }
         }
     }
@@ -67,9 +70,13 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let mut tried = vec![Tried::new("configuration", configuration(&settings)), Tried::new("source", source(&settings))];
     tried.push(Tried::new("dead letters", dead_letters(&settings).await));
     sink(&settings, &mut tried).await;
-    let exit = if tried.iter().all(|one| one.ok) { Exit::Done } else { Exit::Failed };
+    let exit = match (tried.iter().all(|one| one.ok), tried.iter().any(|one| one.attention)) {
+        (true, false) => Exit::Done,
+        (true, true) => Exit::Attention,
+        (false, _) => Exit::Failed,
+    };
     if context.terminal.json {
-        context.terminal.print_json(&serde_json::json!({ "ok": exit == Exit::Done, "checks": tried }))?;
+        context.terminal.print_json(&serde_json::json!({ "ok": exit != Exit::Failed, "checks": tried }))?;
     } else {
         context.terminal.print(&list(&tried, context.terminal.paint))?;
     }
@@ -140,7 +147,7 @@ fn existing(url: &SinkUrl) -> Result<String, Error> {
 async fn opensearch(settings: &Settings, tried: &mut Vec<Tried>) {
     let url = &settings.sink.url;
     let connected = async {
-        let sink = OpenSearch::connect(settings.opensearch()?).await?;
+        let sink = line::opensearch(settings).await?;
         let probe = sink.probe().await?;
         Ok((sink, probe))
     };
@@ -156,12 +163,28 @@ async fn opensearch(settings: &Settings, tried: &mut Vec<Tried>) {
     let index = settings.indices().into_iter().next().unwrap_or_else(|| "revsync".to_owned());
     let rights = sink.check_rights(&index).await;
     tried.push(Tried::new("rights", rights.map(|()| "indices can be created, written with external versions, and deleted".to_owned())));
+    for index in settings.indices() {
+        match sink.advice(&index).await {
+            Ok(advice) => tried.extend(advice.into_iter().map(|advice| Tried {
+                what: "deletes",
+                ok: true,
+                attention: true,
+                found: advice.found,
+                help: Some(advice.help),
+            })),
+            Err(error) => tried.push(Tried::new("deletes", Err(error))),
+        }
+    }
 }
 
 fn list(tried: &[Tried], paint: Paint) -> String {
     let mut text = String::new();
     for one in tried {
-        let mark = if one.ok { paint.good("✓").to_string() } else { paint.bad("✗").to_string() };
+        let mark = match (one.ok, one.attention) {
+            (false, _) => paint.bad("✗"),
+            (true, true) => paint.warn("!"),
+            (true, false) => paint.good("✓"),
+        };
         text.push_str(&format!("{mark} {:<14} {}\n", one.what, clean(&one.found)));
         if let Some(help) = &one.help {
             text.push_str(&format!("  {:<14} {}\n", "", paint.dim(clean(help))));

@@ -13,6 +13,7 @@ use crate::codec::ion_json::Rules;
 use crate::codec::{self, Decoder};
 use crate::config::{Settings, SinkUrl, SourceUrl, TableRule};
 use crate::error::{Error, Kind};
+use crate::plan::filter::Filter;
 use crate::plan::mapping::{Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
@@ -21,6 +22,7 @@ use crate::run::deliver;
 use crate::sink::Sink;
 use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
+use crate::sink::opensearch::config::Access;
 use crate::source::capture::Capture;
 use crate::store::dead_letters::Place;
 
@@ -60,8 +62,46 @@ pub(super) async fn reached_sink(settings: &Settings) -> Result<Arc<dyn Sink>, E
     Ok(Arc::new(server))
 }
 
-async fn opensearch(settings: &Settings) -> Result<OpenSearch, Error> {
-    Ok(OpenSearch::connect(settings.opensearch()?).await?.with_mappings(settings.mappings()?))
+/// The OpenSearch sink, with what the rules say about its indices.
+pub(super) async fn opensearch(settings: &Settings) -> Result<OpenSearch, Error> {
+    refuse_plain_deletes_on_serverless(settings)?;
+    let sink = OpenSearch::connect(settings.opensearch()?).await?;
+    Ok(sink.with_mappings(settings.mappings()?).with_deletes(mapping(settings)?.deletes()))
+}
+
+/// Which tables get plain deletes, in words; `None` where none does.
+fn plainly_deleted(settings: &Settings) -> Option<String> {
+    match settings.plainly_deleted() {
+        None => Some("without rules, every table gets plain deletes".to_owned()),
+        Some(tables) if tables.is_empty() => None,
+        Some(tables) => Some(format!(
+            "deletes = \"delete\" holds for {}",
+            tables.iter().map(|table| format!("{table:?}")).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}
+
+/// It is not documented for how long Serverless remembers a delete, if at all, nor can it be set.
+fn refuse_plain_deletes_on_serverless(settings: &Settings) -> Result<(), Error> {
+    let serverless = settings.sink.opensearch.as_ref().is_some_and(|config| matches!(config.access, Access::Aoss(_)));
+    match plainly_deleted(settings) {
+        Some(which) if serverless => {
+            Err(Error::usage(format!("sink: OpenSearch Serverless is not known to remember deletes, and {which}"))
+                .help("set deletes = \"tombstone\" in every rule ([[table]] name = \"*\" is one for all tables)"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a pipeline that lives on should know: the memory of OpenSearch is shorter.
+pub(super) fn warn_of_plain_deletes(settings: &Settings) {
+    if let (Some(config), Some(which)) = (&settings.sink.opensearch, plainly_deleted(settings)) {
+        tracing::warn!(
+            "{which}: OpenSearch remembers them for {} at most (index.gc_deletes), and not past a restart of a node, and then an older revision \
+             that is delivered late brings a deleted document back; deletes = \"tombstone\" in the tables' rules holds",
+            config.gc_deletes
+        );
+    }
 }
 
 /// Refuses a file that would be read as the source and written over, or written by two.
@@ -104,12 +144,16 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
     let paths = |table: &str, key: &str, paths: &[String]| {
         Paths::parse(paths).map_err(|problem| Error::usage(format!("[[table]] {table:?}: {key}: {problem}")))
     };
+    let filter = |table: &str, text: &str| {
+        Filter::parse(text).map_err(|error| Error { what: format!("[[table]] {table:?}: where: {}", error.what), ..error })
+    };
     let rule = |rule: &TableRule| {
         Ok(Rule {
             name: rule.name.clone(),
             index: rule.index.clone(),
             fields: paths(&rule.name, "fields", rule.fields.as_deref().unwrap_or_default())?,
             exclude: paths(&rule.name, "exclude", &rule.exclude)?,
+            filter: rule.filter.as_deref().map(|text| filter(&rule.name, text)).transpose()?,
             routing: rule.routing.clone(),
             deletes: rule.deletes,
             metadata_field: rule.metadata_field.clone(),
@@ -147,6 +191,7 @@ pub(super) fn delivery(settings: &Settings) -> deliver::Settings {
         requests_in_flight: delivery.requests_in_flight,
         linger: delivery.linger,
         give_up_after: Some(delivery.give_up_after),
+        breaker: Some(delivery.breaker),
     }
 }
 

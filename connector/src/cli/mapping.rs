@@ -91,7 +91,7 @@ fn observe(
                 if table.is_some_and(|table| *table != *revision.table) {
                     continue;
                 }
-                if let Planned::Operation(Operation::Index { target, document }) = mapping.plan(revision)? {
+                if let Planned::Operation(Operation::Index { target, document }) = mapping.plan(revision, 0)? {
                     seen.entry(target.index.to_string()).or_default().observe(&document);
                 }
             }

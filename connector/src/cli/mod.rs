@@ -16,6 +16,7 @@ mod progress;
 mod report;
 mod search;
 mod setup;
+mod sweep;
 mod sync;
 mod table;
 mod terminal;
@@ -78,6 +79,7 @@ pub enum Command {
     Mapping(mapping::Arguments),
     Setup(setup::Arguments),
     Check(check::Arguments),
+    Sweep(sweep::Arguments),
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
     Completions(completions::Arguments),
@@ -161,6 +163,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Mapping(arguments) => mapping::run(arguments, &context).await,
         Command::Setup(arguments) => setup::run(arguments, &context).await,
         Command::Check(arguments) => check::run(arguments, &context).await,
+        Command::Sweep(arguments) => sweep::run(arguments, &context).await,
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
         Command::Completions(arguments) => completions::run(arguments, &context),

@@ -120,6 +120,12 @@ pub(crate) struct DeliveryOptions {
     /// How long one request may take [default: 30s]
     #[arg(long, value_name = "TIME", env = "REVSYNC_REQUEST_TIMEOUT", hide_env_values = true)]
     pub request_timeout: Option<Span>,
+    /// How many documents in a row an index may refuse before it is blocked; 0 never blocks it [default: 100]
+    #[arg(long, value_name = "NUMBER", env = "REVSYNC_BREAKER_IN_A_ROW", hide_env_values = true)]
+    pub breaker_in_a_row: Option<u32>,
+    /// How many percent of its last 10,000 answers may be refusals before it is blocked; 0 never blocks it [default: 5]
+    #[arg(long, value_name = "PERCENT", env = "REVSYNC_BREAKER_PERCENT", hide_env_values = true)]
+    pub breaker_percent: Option<u32>,
 }
 
 /// Options that say something about the configuration.
@@ -177,5 +183,7 @@ impl Overriding for DeliveryOptions {
         over.gzip = self.no_gzip.map(|no| !no);
         over.give_up_after = self.give_up_after;
         over.request_timeout = self.request_timeout;
+        over.breaker_in_a_row = self.breaker_in_a_row;
+        over.breaker_percent = self.breaker_percent;
     }
 }

@@ -57,6 +57,7 @@ impl Parts {
             return Err(Error::usage("no place for dead letters is named").help(help));
         }
         let settings = Settings::resolve(file, over, environment)?;
+        line::warn_of_plain_deletes(&settings);
         let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
         let parts = Self { sink: line::sink(&settings).await?, settings, dead_letters };
         parts.line()?;

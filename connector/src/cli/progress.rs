@@ -29,6 +29,21 @@ impl Progress {
         Self(bar)
     }
 
+    /// A bar up to a number of tombstones, which shows with the first call of [`reach`](Self::reach).
+    pub fn of_tombstones(bars: &MultiProgress) -> Self {
+        let bar = bars.add(ProgressBar::no_length());
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3}%  {human_pos} tombstones, {eta} left") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self(bar)
+    }
+
+    /// Shows how many were looked at, and of how many.
+    pub fn reach(&self, looked_at: u64, of: u64) {
+        self.0.set_length(of);
+        self.0.set_position(looked_at);
+    }
+
     /// Shows where the run is: bytes read of the source as it is stored, and the counts.
     pub fn update(&self, bytes_read: u64, counts: &Counts) {
         self.0.set_position(bytes_read);

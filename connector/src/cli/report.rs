@@ -63,7 +63,7 @@ pub fn human(run: &Run<'_>, paint: Paint) -> String {
     text
 }
 
-fn table(text: &mut String, rows: &[Row], paint: Paint) {
+pub(super) fn table(text: &mut String, rows: &[Row], paint: Paint) {
     const NAMES: usize = 22;
     let digits = rows.iter().map(|row| HumanCount(row.count).to_string().len()).max().unwrap_or_default();
     for row in rows {
@@ -91,7 +91,7 @@ fn headline(run: &Run<'_>, paint: Paint) -> String {
 }
 
 /// `0.4 s`, `12 s`, `3 min 20 s`.
-fn duration(seconds: f64) -> String {
+pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 10.0 => format!("{s:.1} s"),
         s if s < 60.0 => format!("{s:.0} s"),
@@ -104,18 +104,18 @@ enum Tone {
     Attention,
 }
 
-struct Row {
+pub(super) struct Row {
     name: &'static str,
     count: u64,
     meaning: &'static str,
     tone: Tone,
 }
 
-fn plain(name: &'static str, count: u64, meaning: &'static str) -> Row {
+pub(super) fn plain(name: &'static str, count: u64, meaning: &'static str) -> Row {
     Row { name, count, meaning, tone: Tone::Plain }
 }
 
-fn attention(name: &'static str, count: u64, meaning: &'static str) -> Row {
+pub(super) fn attention(name: &'static str, count: u64, meaning: &'static str) -> Row {
     Row { name, count, meaning, tone: Tone::Attention }
 }
 

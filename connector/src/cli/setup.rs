@@ -1,15 +1,17 @@
 //! `setup`: create what delivery needs, and say what else is needed.
 //!
-//! Never touches an index or alias that exists, and grants no rights: it says which ones are wanted.
+//! Of an index or alias that exists it touches nothing but the mapping of tombstones, where it gets any; and it grants no rights: it says
+//! which ones are wanted.
 
 use clap::Args;
 
-use super::Context;
 use super::options::{CreationOptions, SinkOptions};
+use super::terminal::clean;
+use super::{Context, line};
 use crate::config::Settings;
 use crate::error::{Error, Exit};
 use crate::plan::mapping::Deletes;
-use crate::sink::opensearch::OpenSearch;
+use crate::sink::opensearch::Advice;
 
 /// Create indices and aliases, and print what else is needed
 ///
@@ -48,15 +50,19 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         return Err(Error::usage("no index to create: expected names as arguments, or rules with an index in the file of --config")
             .help("indices that no rule names are created by the first sync"));
     }
-    let sink = OpenSearch::connect(config).await?.with_mappings(settings.mappings()?);
+    let sink = line::opensearch(&settings).await?;
     sink.probe().await?;
-    let done = sink.setup(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    let (done, advice) = sink.setup(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     if context.terminal.json {
-        context.terminal.print_json(&serde_json::json!({ "indices": names, "done": done }))?;
+        let advice: Vec<String> = advice.iter().map(ToString::to_string).collect();
+        context.terminal.print_json(&serde_json::json!({ "indices": names, "done": done, "advice": advice }))?;
         return Ok(Exit::Done);
     }
     let paint = context.terminal.paint;
     let mut text: String = done.iter().map(|line| format!("{} {line}\n", paint.good("✓"))).collect();
+    for Advice { found, help } in &advice {
+        text.push_str(&format!("{} {}\n  {}\n", paint.warn("!"), clean(found), paint.dim(clean(help))));
+    }
     text.push_str(&needed(&settings, &config.gc_deletes, &names));
     context.terminal.print(&text)?;
     Ok(Exit::Done)
@@ -78,12 +84,16 @@ fn needed(settings: &Settings, gc_deletes: &str, names: &[String]) -> String {
     let patterns: Vec<String> = names.iter().map(|name| format!("{name}, {name}-*")).collect();
     let rights = rights(&patterns.join(", "));
     let mut text = format!("\nWhat else is needed\n  A role for the user that sync runs as, with no more than this:\n{rights}");
-    if settings.tables.iter().any(|rule| rule.deletes == Deletes::Delete) || settings.tables.is_empty() {
+    if settings.plainly_deleted().is_none_or(|tables| !tables.is_empty()) {
         text.push_str(&format!(
             "  Deletes are remembered for {gc_deletes} (index.gc_deletes), and not past a restart of the server's node:
-  a revision that is delivered again later than that can bring its document back.
+  a revision that is delivered again later than that can bring its document back. deletes = \"tombstone\"
+  in a table's rule holds; see revsync sweep --help.
 "
         ));
+    }
+    if settings.tables.iter().any(|rule| rule.deletes == Deletes::Tombstone) {
+        text.push_str("  A job that runs revsync sweep now and then, once a day say: until then every delete leaves a tombstone.\n");
     }
     text
 }
@@ -94,9 +104,11 @@ fn rights(indices: &str) -> String {
         "    cluster          cluster:monitor/main, indices:data/write/bulk
     on the indices   {indices}
       to deliver     indices:data/write/*, indices:admin/get, indices:admin/refresh*,
-                     indices:admin/mapping/auto_put
+                     indices:admin/mapping/auto_put; with tombstones indices:admin/mapping/put
       to create      indices:admin/create, indices:admin/aliases
       to search      indices:data/read/search*
+      to sweep       indices:admin/get, indices:data/write/*, indices:data/read/search*,
+                     indices:data/read/scroll*
       to check       indices:admin/create and indices:admin/delete on NAME-revsync-check-*
 "
     )

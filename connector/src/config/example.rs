@@ -9,14 +9,15 @@ use serde_json::Value;
 use super::file::{Auth, DeadLettersSection, File, SinkSection, SourceSection, TableRule};
 use super::schema;
 use crate::aws::Aws;
+use crate::plan::mapping::Deletes;
 use crate::sink::opensearch::config::Secret;
 
 const HEAD: &str = "\
 # The configuration of one revsync pipeline. Every key below stands with its default, commented out;
-# keys without a default show an example. An option on the command line, or its variable REVSYNC_…,
-# comes before the file. ${NAME} in a text is replaced by the environment variable NAME; $${ writes
-# the two characters themselves. Sizes are written as \"5MiB\", times as \"200ms\", \"30s\", \"24h\". Paths are
-# relative to the working directory.
+# keys without a default, and the rule at the end, show an example. An option on the command line, or
+# its variable REVSYNC_…, comes before the file. ${NAME} in a text is replaced by the environment
+# variable NAME; $${ writes the two characters themselves. Sizes are written as \"5MiB\", times as
+# \"200ms\", \"30s\", \"24h\". Paths are relative to the working directory.
 ";
 
 /// The width at which documentation is wrapped.
@@ -101,7 +102,9 @@ fn sample() -> File {
             index: Some("vehicle_registration".to_owned()),
             fields: Some(vec!["VIN".to_owned(), "State".to_owned(), "Owners.PrimaryOwner.PersonId".to_owned()]),
             exclude: Vec::new(),
+            filter: Some("State <> 'XX'".to_owned()),
             routing: Some("{table}".to_owned()),
+            deletes: Deletes::Tombstone,
             metadata_field: Some("_ledger".to_owned()),
             mapping: Some(PathBuf::from("vehicle_registration.json")),
             ..TableRule::default()

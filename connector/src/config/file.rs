@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::units::{ByteSize, Span};
 use crate::aws::Aws;
 use crate::codec::ion_json::{Decimals, NonFinite};
+use crate::plan::breaker::Thresholds;
 use crate::plan::mapping::{Deletes, LongIds};
 use crate::sink::opensearch::config::Secret;
 
@@ -35,7 +36,7 @@ pub struct File {
 }
 
 /// Where revisions come from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceSection {
     /// The captured stream: a file, a directory, or "-" for standard input. Default: the argument SOURCE.
@@ -44,6 +45,15 @@ pub struct SourceSection {
     pub format: Format,
     /// Whether each revision's hash is computed again and compared; a revision that does not match becomes a dead letter. Default: `false`.
     pub verify_hashes: bool,
+    /// How long the source keeps its records, and so how late one can be delivered again: `sweep` removes no tombstone that is younger.
+    /// Default: `168h`.
+    pub retention: Span,
+}
+
+impl Default for SourceSection {
+    fn default() -> Self {
+        Self { url: None, format: Format::default(), verify_hashes: false, retention: Span(Duration::from_secs(168 * 3600)) }
+    }
 }
 
 /// What the records of a source hold.
@@ -77,7 +87,8 @@ pub struct SinkSection {
     pub client_certificate_file: Option<PathBuf>,
     /// Whether missing indices are created; if not, a missing index blocks its documents until it exists. Default: `true`.
     pub create_index: bool,
-    /// How long created indices remember the versions of deleted documents. Default: `24h`.
+    /// How long created indices remember the versions of deleted documents, as long as their node runs; where an index that exists
+    /// remembers them for less, that is said. Default: `24h`.
     pub gc_deletes: Span,
     /// AWS, for `auth = "aws"` and `auth = "aoss"`.
     pub aws: Aws,
@@ -132,6 +143,11 @@ pub struct DeliverySection {
     pub give_up_after: Span,
     /// How long one request may take. Default: `30s`.
     pub request_timeout: Span,
+    /// How many documents in a row an index may refuse before it is blocked and no more of them become dead letters; `0` never
+    /// blocks it. It is tried again every half minute at the latest. Default: `100`.
+    pub breaker_in_a_row: u32,
+    /// The same, as a share of the index's last 10,000 answers in percent; `0` never blocks it. Default: `5`.
+    pub breaker_percent: u32,
 }
 
 impl Default for DeliverySection {
@@ -144,6 +160,8 @@ impl Default for DeliverySection {
             gzip: true,
             give_up_after: Span(Duration::from_secs(5 * 60)),
             request_timeout: Span(Duration::from_secs(30)),
+            breaker_in_a_row: Thresholds::default().in_a_row,
+            breaker_percent: Thresholds::default().percent,
         }
     }
 }
@@ -177,10 +195,20 @@ pub struct TableRule {
     /// Fields to leave out, as paths; taken from what `fields` keeps. Default: none.
     #[serde(default)]
     pub exclude: Vec<String>,
+    /// A condition in SQL for the documents to have in the index, such as `State <> 'XX' AND Owners.PrimaryOwner.PersonId IS NOT NULL`,
+    /// evaluated before `fields` and `exclude`. A revision that does not match is a delete at its own version, because an earlier one may have
+    /// matched. It knows `=` `<>` `<` `<=` `>` `>=`, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL and IS MISSING. Numbers are compared exactly,
+    /// strings by code points (timestamps are strings in ISO form). What is null, missing or of another type matches neither a comparison
+    /// nor its NOT; of a list any element counts. Default: none, all documents.
+    #[serde(default, rename = "where")]
+    pub filter: Option<String>,
     /// The routing value, in which `{id}` and `{table}` stand for the document's id and the table's name. Default: none, that is, the id.
     #[serde(default)]
     pub routing: Option<String>,
-    /// What a delete of the source does: `delete` the document, or `keep` it (counted as skipped, `filtered`). Default: `delete`.
+    /// What a delete of the source, or a revision that does not match `where`, does: `delete` the document; write a `tombstone` in its
+    /// place, which readers do not see and which holds until `sweep` removes it; or `keep` the document (counted as skipped, `filtered`).
+    /// OpenSearch forgets a plain delete after `gc_deletes` and when a node restarts, and a late older revision then brings the document
+    /// back. Default: `delete`.
     #[serde(default)]
     pub deletes: Deletes,
     /// A field for the revision's metadata: table, ids, version, transaction, block. Default: none, off.
@@ -189,7 +217,7 @@ pub struct TableRule {
     /// What becomes of ids of more than 512 bytes: `reject` makes a dead letter, `hash` writes under a hash of the id. Default: `reject`.
     #[serde(default)]
     pub long_ids: LongIds,
-    /// How decimals are written: as a `number` with all its digits, or as a `string`. Default: `number`.
+    /// How decimals are written: as a `number` with all its digits, or as a `string` (for `where` too). Default: `number`.
     #[serde(default)]
     pub decimals: Decimals,
     /// What NaN and the infinities, which JSON lacks, become: `null`, a `string`, or the whole document a `dead_letter`. Default: `null`.

@@ -11,6 +11,7 @@ use super::file::TableRule;
 use super::settings::Settings;
 use super::units::Span;
 use crate::error::Error;
+use crate::plan::mapping::Deletes;
 use crate::plan::names::default_index;
 use crate::sink::opensearch;
 
@@ -35,6 +36,25 @@ impl Settings {
     /// The indices that the rules name, where they can be told without having seen the tables.
     pub fn indices(&self) -> Vec<String> {
         self.tables.iter().filter_map(index).collect()
+    }
+
+    /// The indices that rules with tombstones name, where they can be told, and the names of the rules whose indices cannot.
+    pub fn tombstone_indices(&self) -> (Vec<String>, Vec<&str>) {
+        let (mut indices, mut untold) = (Vec::new(), Vec::new());
+        for rule in self.tables.iter().filter(|rule| rule.deletes == Deletes::Tombstone) {
+            match index(rule) {
+                Some(index) if !indices.contains(&index) => indices.push(index),
+                Some(_) => {}
+                None => untold.push(rule.name.as_str()),
+            }
+        }
+        (indices, untold)
+    }
+
+    /// The tables that get plain deletes, as rules name them; `None` where there are no rules, and all do.
+    pub fn plainly_deleted(&self) -> Option<Vec<&str>> {
+        let plain = |rule: &&TableRule| rule.deletes == Deletes::Delete;
+        (!self.tables.is_empty()).then(|| self.tables.iter().filter(plain).map(|rule| rule.name.as_str()).collect())
     }
 
     /// The mappings that the rules name, by index.

@@ -11,6 +11,7 @@ use super::places::{SinkUrl, SourceUrl};
 use super::units::{ByteSize, Span};
 use crate::aws::Aws;
 use crate::error::Error;
+use crate::plan::breaker::Thresholds;
 use crate::sink::opensearch;
 use crate::sink::opensearch::config::{Access, Password, Secret};
 use crate::store::dead_letters;
@@ -30,6 +31,7 @@ pub struct Overrides {
     pub source: Option<String>,
     pub format: Option<Format>,
     pub verify_hashes: Option<bool>,
+    pub retention: Option<Span>,
     pub sink: Option<String>,
     pub auth: Option<Auth>,
     pub username: Option<String>,
@@ -47,6 +49,8 @@ pub struct Overrides {
     pub gzip: Option<bool>,
     pub give_up_after: Option<Span>,
     pub request_timeout: Option<Span>,
+    pub breaker_in_a_row: Option<u32>,
+    pub breaker_percent: Option<u32>,
     pub dead_letters: Option<String>,
     pub dead_letters_large: Option<String>,
 }
@@ -77,6 +81,8 @@ pub struct Source {
     pub format: Format,
     /// Whether revision hashes are checked.
     pub verify_hashes: bool,
+    /// How long it keeps its records.
+    pub retention: Duration,
 }
 
 impl Source {
@@ -114,6 +120,8 @@ pub struct Delivery {
     pub linger: Duration,
     /// How long to go on without progress.
     pub give_up_after: Duration,
+    /// When an index that refuses documents is blocked.
+    pub breaker: Thresholds,
 }
 
 impl Settings {
@@ -126,6 +134,7 @@ impl Settings {
             url: options.source.as_deref().or(file.source.url.as_deref()).map(str::parse).transpose()?,
             format: options.format.unwrap_or(file.source.format),
             verify_hashes: options.verify_hashes.unwrap_or(file.source.verify_hashes),
+            retention: options.retention.unwrap_or(file.source.retention).0,
         };
         let name = options.name.clone().or(file.name.clone()).or_else(|| source.url.as_ref().map(SourceUrl::pipeline_name));
         Ok(Self {
@@ -207,12 +216,17 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         number if (1..=most).contains(&number) => Ok(number as usize),
         number => Err(Error::usage(format!("delivery.{key}: expected 1 to {most}, found {number}"))),
     };
+    let percent = options.breaker_percent.unwrap_or(section.breaker_percent);
+    if percent > 100 {
+        return Err(Error::usage(format!("delivery.breaker_percent: expected 0 to 100, found {percent}")));
+    }
     Ok(Delivery {
         request_bytes: usize::try_from(bytes.0).unwrap_or(usize::MAX),
         request_operations: count("request_operations", options.request_operations, section.request_operations, 100_000)?,
         requests_in_flight: count("requests_in_flight", options.requests_in_flight, section.requests_in_flight, 64)?,
         linger: options.linger.unwrap_or(section.linger).0,
         give_up_after: time("give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
+        breaker: Thresholds { in_a_row: options.breaker_in_a_row.unwrap_or(section.breaker_in_a_row), percent },
     })
 }
 

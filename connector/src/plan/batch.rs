@@ -71,7 +71,7 @@ impl<T> Batch<T> {
     /// Takes an operation in, in the place of a lower one or beside a higher one of the same document.
     pub fn push(&mut self, operation: Operation, attached: T) {
         let target = operation.target();
-        // A merge is never left out; index and delete are the only kinds yet, and each replaces the whole document.
+        // A merge is never left out; there is none yet, and every other kind replaces the whole document.
         match self.places.entry((target.index.clone(), target.id.clone())) {
             Entry::Vacant(place) => {
                 place.insert(self.slots.len());

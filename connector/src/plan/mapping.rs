@@ -10,8 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::deletes::IndexDeletes;
+use super::filter::Filter;
 use super::names::{default_index, index_name_problem, matches};
 use super::projection::{Paths, project};
+use super::tombstone::FIELD;
 use crate::codec::ion_json::DOCUMENT_LIMIT;
 use crate::error::Error;
 use crate::metrics::Skip;
@@ -29,6 +32,8 @@ pub enum Deletes {
     /// It deletes the document, at its own version.
     #[default]
     Delete,
+    /// It writes a tombstone in the document's place, at its own version.
+    Tombstone,
     /// Nothing: the last state stays.
     Keep,
 }
@@ -55,6 +60,8 @@ pub struct Rule {
     pub fields: Paths,
     /// The fields that are left out.
     pub exclude: Paths,
+    /// What a document must match to be in the index; a put that does not is a delete.
+    pub filter: Option<Filter>,
     /// The routing value, in which `{id}` and `{table}` stand for the document id and the table's name.
     pub routing: Option<String>,
     /// What a delete does.
@@ -112,29 +119,46 @@ impl Mapping {
             if let Some(routing) = &rule.routing {
                 check_template(routing, &["table", "id"]).map_err(|e| named(format!("routing: {e}")))?;
             }
+            if rule.deletes == Deletes::Tombstone && rule.metadata_field.as_deref() == Some(FIELD) {
+                return Err(named(format!("metadata_field: expected another name than \"{FIELD}\", which is that of tombstones")));
+            }
         }
         Ok(Self { rules, ..Self::default() })
     }
 
-    /// Decides about one revision.
+    /// Which deletes an index can get by these rules.
+    pub fn deletes(&self) -> IndexDeletes {
+        IndexDeletes::of(&self.rules)
+    }
+
+    /// Decides about one revision. `now` is the time that a tombstone bears, in milliseconds since 1970 (UTC).
     ///
     /// # Errors
     /// Two tables that come to one index without a rule that says so: going on would mix their documents.
-    pub fn plan(&mut self, revision: Revision) -> Result<Planned, Error> {
+    pub fn plan(&mut self, revision: Revision, now: u64) -> Result<Planned, Error> {
         let (index, rule) = match self.destination(&revision.table)? {
             Destination::Index { name, rule } => (name, rule.map(|i| &self.rules[i])),
             Destination::Unmapped => return Ok(Planned::Skip(Skip::Unmapped)),
             Destination::Unnamable(fault) => return Ok(Planned::Fault(fault)),
         };
-        let document = match revision.change {
+        let deletes = rule.map_or_else(Deletes::default, |r| r.deletes);
+        let change = match leaves(&revision.change, rule) {
+            Ok(false) => revision.change,
+            // An earlier revision may have matched.
+            Ok(true) => Change::Delete,
+            Err(fault) => return Ok(Planned::Fault(fault)),
+        };
+        let document = match change {
             Change::Redaction => return Ok(Planned::Skip(Skip::Redacted)),
-            Change::Delete if rule.is_some_and(|r| r.deletes == Deletes::Keep) => return Ok(Planned::Skip(Skip::Filtered)),
             Change::Delete => None,
             Change::Put(document) => Some(match shape(document, revision.metadata.as_ref(), rule) {
                 Ok(document) => document,
                 Err(fault) => return Ok(Planned::Fault(fault)),
             }),
         };
+        if document.is_none() && deletes == Deletes::Keep {
+            return Ok(Planned::Skip(Skip::Filtered));
+        }
         if revision.version > MAX_VERSION {
             let reason = format!("expected a version of at most {MAX_VERSION}, found {}", revision.version);
             return Ok(Planned::Fault(Fault::new("version_out_of_range", reason)));
@@ -147,8 +171,20 @@ impl Mapping {
         let target = Target { index, id, version: revision.version, version_type: revision.version_type, routing };
         Ok(Planned::Operation(match document {
             Some(document) => Operation::Index { target, document },
+            None if deletes == Deletes::Tombstone => Operation::Tombstone { target, time: now },
             None => Operation::Delete { target },
         }))
+    }
+
+    /// Whether a revision is a put that does not match the rule's filter, and so is planned as a delete.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan).
+    pub fn leaves(&mut self, revision: &Revision) -> Result<bool, Error> {
+        Ok(match self.destination(&revision.table)? {
+            Destination::Index { rule, .. } => leaves(&revision.change, rule.map(|i| &self.rules[i])).unwrap_or(false),
+            Destination::Unmapped | Destination::Unnamable(_) => false,
+        })
     }
 
     fn destination(&mut self, table: &Arc<str>) -> Result<Destination, Error> {
@@ -223,6 +259,16 @@ fn usable_id(id: String, long_ids: LongIds) -> Result<String, Fault> {
     }
 }
 
+/// Whether a put does not match the rule's filter, which sees the document as the source has it.
+fn leaves(change: &Change, rule: Option<&Rule>) -> Result<bool, Fault> {
+    let (Change::Put(document), Some(filter)) = (change, rule.and_then(|rule| rule.filter.as_ref())) else { return Ok(false) };
+    filter.matches(document.as_bytes()).map(|matches| !matches).ok_or_else(undecodable)
+}
+
+fn undecodable() -> Fault {
+    Fault::new("undecodable", "expected the document to be JSON, found something else")
+}
+
 /// The document as the rule wants it: fields chosen, metadata added, within the size that any request could carry.
 fn shape(document: Document, metadata: Option<&Document>, rule: Option<&Rule>) -> Result<Document, Fault> {
     let Some(rule) = rule else { return Ok(document) };
@@ -232,7 +278,7 @@ fn shape(document: Document, metadata: Option<&Document>, rule: Option<&Rule>) -
     }
     let mut out = Vec::with_capacity(document.0.len() + metadata.map_or(0, |m| m.0.len() + 32));
     project(document.as_bytes(), &rule.fields, &rule.exclude, field.map(|(name, value)| (name, value.as_bytes())), &mut out)
-        .ok_or_else(|| Fault::new("undecodable", "expected the document to be JSON, found something else"))?;
+        .ok_or_else(undecodable)?;
     if out.len() > DOCUMENT_LIMIT {
         return Err(Fault::new(
             "document_too_large",
@@ -246,6 +292,8 @@ fn shape(document: Document, metadata: Option<&Document>, rule: Option<&Rule>) -
 mod tests {
     use super::*;
     use crate::revision::VersionType;
+
+    const NOW: u64 = 1_700_000_000_000;
 
     fn revision(table: &str, id: &str, change: Change) -> Revision {
         Revision { table: table.into(), id: id.to_owned(), version: 3, version_type: VersionType::External, change, metadata: None }
@@ -279,7 +327,7 @@ mod tests {
 
     #[test]
     fn without_rules_every_table_goes_to_the_index_of_its_name_with_the_document_as_it_is() {
-        let planned = mapping([]).plan(put("VehicleRegistration", "a")).unwrap();
+        let planned = mapping([]).plan(put("VehicleRegistration", "a"), NOW).unwrap();
         let Planned::Operation(Operation::Index { target, document }) = planned else { panic!("{planned:?}") };
         assert_eq!((&*target.index, target.id.as_str(), target.version), ("vehicle_registration", "a", 3));
         assert_eq!(document.as_bytes(), br#"{"a":1,"b":2}"#);
@@ -289,8 +337,8 @@ mod tests {
     fn two_tables_in_one_index_are_refused_unless_a_rule_names_the_index_for_both() {
         let both = |rules: Vec<Rule>| {
             let mut mapping = mapping(rules);
-            mapping.plan(put("Person", "a")).unwrap();
-            mapping.plan(put("person", "b")).map(target)
+            mapping.plan(put("Person", "a"), NOW).unwrap();
+            mapping.plan(put("person", "b"), NOW).map(target)
         };
         let refused = both(vec![]).unwrap_err();
         assert!(refused.what.contains("\"Person\"") && refused.what.contains("\"person\""), "{refused}");
@@ -305,48 +353,68 @@ mod tests {
         let mut mapping = mapping([]);
         for round in 0..2 {
             for number in 0..REMEMBERED_TABLES + 50 {
-                let found = target(mapping.plan(put(&format!("T{number}"), "a")).unwrap());
+                let found = target(mapping.plan(put(&format!("T{number}"), "a"), NOW).unwrap());
                 assert_eq!(*found.index, format!("t{number}"), "round {round}");
             }
         }
-        assert!(mapping.plan(put("t7", "a")).is_err());
-        assert!(mapping.plan(put(&format!("t{}", REMEMBERED_TABLES + 20), "a")).is_err());
+        assert!(mapping.plan(put("t7", "a"), NOW).is_err());
+        assert!(mapping.plan(put(&format!("t{}", REMEMBERED_TABLES + 20), "a"), NOW).is_err());
     }
 
     #[test]
     fn the_first_rule_that_fits_counts_and_a_table_without_one_is_unmapped() {
         let mut mapping = mapping([rule("shop.*", Some("shop")), rule("shop.orders", Some("orders"))]);
-        assert_eq!(&*target(mapping.plan(put("shop.orders", "a")).unwrap()).index, "shop");
-        assert_eq!(mapping.plan(put("Person", "a")), Ok(Planned::Skip(Skip::Unmapped)));
+        assert_eq!(&*target(mapping.plan(put("shop.orders", "a"), NOW).unwrap()).index, "shop");
+        assert_eq!(mapping.plan(put("Person", "a"), NOW), Ok(Planned::Skip(Skip::Unmapped)));
     }
 
     #[test]
     fn a_redaction_is_skipped_and_a_delete_deletes_unless_the_rule_keeps() {
         let mut plain = mapping([]);
-        assert_eq!(plain.plan(revision("Person", "a", Change::Redaction)), Ok(Planned::Skip(Skip::Redacted)));
-        assert!(matches!(plain.plan(revision("Person", "a", Change::Delete)), Ok(Planned::Operation(Operation::Delete { .. }))));
+        assert_eq!(plain.plan(revision("Person", "a", Change::Redaction), NOW), Ok(Planned::Skip(Skip::Redacted)));
+        assert!(matches!(plain.plan(revision("Person", "a", Change::Delete), NOW), Ok(Planned::Operation(Operation::Delete { .. }))));
         let mut keeping = mapping([Rule { deletes: Deletes::Keep, ..rule("*", None) }]);
-        assert_eq!(keeping.plan(revision("Person", "a", Change::Delete)), Ok(Planned::Skip(Skip::Filtered)));
-        assert_eq!(keeping.plan(revision("Person", "a", Change::Redaction)), Ok(Planned::Skip(Skip::Redacted)));
+        assert_eq!(keeping.plan(revision("Person", "a", Change::Delete), NOW), Ok(Planned::Skip(Skip::Filtered)));
+        assert_eq!(keeping.plan(revision("Person", "a", Change::Redaction), NOW), Ok(Planned::Skip(Skip::Redacted)));
+    }
+
+    #[test]
+    fn a_delete_under_tombstones_is_one_at_its_own_version_with_the_time_of_the_plan() {
+        let mut mapping = mapping([Rule { deletes: Deletes::Tombstone, routing: Some("{table}".into()), ..rule("*", None) }]);
+        let Ok(Planned::Operation(Operation::Tombstone { target, time })) = mapping.plan(revision("Person", "a", Change::Delete), NOW)
+        else {
+            panic!("expected a tombstone")
+        };
+        assert_eq!((target.version, target.routing.as_deref(), time), (3, Some("Person"), NOW));
+        assert!(matches!(mapping.plan(put("Person", "a"), NOW), Ok(Planned::Operation(Operation::Index { .. }))));
+        assert_eq!(mapping.plan(revision("Person", "a", Change::Redaction), NOW), Ok(Planned::Skip(Skip::Redacted)));
+        assert_eq!(fault(mapping.plan(revision("Person", "", Change::Delete), NOW).unwrap()), "empty_id");
+    }
+
+    #[test]
+    fn the_field_of_tombstones_takes_no_metadata() {
+        let rule = |deletes| Rule { deletes, metadata_field: Some("revsync".into()), ..rule("Person", None) };
+        assert!(Mapping::new(vec![rule(Deletes::Tombstone)]).unwrap_err().what.contains("metadata_field"));
+        assert!(Mapping::new(vec![rule(Deletes::Delete)]).is_ok());
     }
 
     #[test]
     fn ids_and_versions_beyond_what_opensearch_takes_are_faults() {
         let mut mapping = mapping([]);
-        assert_eq!(target(mapping.plan(put("Person", &"x".repeat(512))).unwrap()).id.len(), 512);
-        assert_eq!(fault(mapping.plan(put("Person", &"x".repeat(513))).unwrap()), "id_too_long");
-        assert_eq!(fault(mapping.plan(put("Person", &"é".repeat(257))).unwrap()), "id_too_long");
-        assert_eq!(fault(mapping.plan(put("Person", "")).unwrap()), "empty_id");
+        assert_eq!(target(mapping.plan(put("Person", &"x".repeat(512)), NOW).unwrap()).id.len(), 512);
+        assert_eq!(fault(mapping.plan(put("Person", &"x".repeat(513)), NOW).unwrap()), "id_too_long");
+        assert_eq!(fault(mapping.plan(put("Person", &"é".repeat(257)), NOW).unwrap()), "id_too_long");
+        assert_eq!(fault(mapping.plan(put("Person", ""), NOW).unwrap()), "empty_id");
         let beyond = Revision { version: MAX_VERSION + 1, ..put("Person", "a") };
-        assert_eq!(fault(mapping.plan(beyond).unwrap()), "version_out_of_range");
-        assert_eq!(target(mapping.plan(Revision { version: MAX_VERSION, ..put("Person", "a") }).unwrap()).version, MAX_VERSION);
-        assert_eq!(fault(mapping.plan(put("***", "a")).unwrap()), "invalid_index_name");
+        assert_eq!(fault(mapping.plan(beyond, NOW).unwrap()), "version_out_of_range");
+        assert_eq!(target(mapping.plan(Revision { version: MAX_VERSION, ..put("Person", "a") }, NOW).unwrap()).version, MAX_VERSION);
+        assert_eq!(fault(mapping.plan(put("***", "a"), NOW).unwrap()), "invalid_index_name");
     }
 
     #[test]
     fn a_long_id_under_a_rule_is_a_hash_that_is_the_same_every_time_and_marked_as_one() {
         let mut mapping = mapping([Rule { long_ids: LongIds::Hash, ..rule("*", None) }]);
-        let mut id = |id: String| target(mapping.plan(put("Person", &id)).unwrap()).id;
+        let mut id = |id: String| target(mapping.plan(put("Person", &id), NOW).unwrap()).id;
         let (first, again, other) = (id("x".repeat(513)), id("x".repeat(513)), id("x".repeat(514)));
         assert!(first == again && first != other && first.starts_with("sha256:") && first.len() == 71, "{first} {other}");
         assert_eq!(id("x".repeat(512)).len(), 512);
@@ -357,10 +425,57 @@ mod tests {
         let fields = Paths::parse(["b"]).unwrap();
         let mut mapping = mapping([Rule { fields, metadata_field: Some("_ledger".into()), ..rule("*", None) }]);
         let metadata = Some(Document(Bytes::from_static(br#"{"version":3}"#)));
-        let Ok(Planned::Operation(Operation::Index { document, .. })) = mapping.plan(Revision { metadata, ..put("Person", "a") }) else {
+        let Ok(Planned::Operation(Operation::Index { document, .. })) = mapping.plan(Revision { metadata, ..put("Person", "a") }, NOW)
+        else {
             panic!("expected a document")
         };
         assert_eq!(document.as_bytes(), br#"{"b":2,"_ledger":{"version":3}}"#);
+    }
+
+    fn filtered(condition: &str, deletes: Deletes) -> Rule {
+        Rule { filter: Some(Filter::parse(condition).unwrap()), deletes, ..rule("*", None) }
+    }
+
+    #[test]
+    fn a_put_that_does_not_match_is_a_delete_at_its_own_version_or_what_the_rule_makes_of_deletes() {
+        for (condition, leaves) in [("a = 1", false), ("a = 2", true), ("nothing = 1", true), ("NOT nothing = 1", true)] {
+            let mut deleting = mapping([filtered(condition, Deletes::Delete)]);
+            let planned = deleting.plan(put("Person", "a"), NOW).unwrap();
+            assert_eq!(matches!(planned, Planned::Operation(Operation::Delete { .. })), leaves, "{condition}");
+            assert_eq!(target(planned).version, 3);
+            assert_eq!(deleting.leaves(&put("Person", "a")), Ok(leaves), "{condition}");
+            let kept = mapping([filtered(condition, Deletes::Keep)]).plan(put("Person", "a"), NOW).unwrap();
+            assert_eq!(kept == Planned::Skip(Skip::Filtered), leaves, "{condition}: {kept:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_put_is_judged_by_a_filter() {
+        let mut mapping = mapping([filtered("FALSE", Deletes::Delete), rule("Person", None)]);
+        assert_eq!(mapping.plan(revision("Person", "a", Change::Redaction), NOW), Ok(Planned::Skip(Skip::Redacted)));
+        assert!(matches!(mapping.plan(revision("Person", "a", Change::Delete), NOW), Ok(Planned::Operation(Operation::Delete { .. }))));
+        for change in [Change::Redaction, Change::Delete] {
+            assert_eq!(mapping.leaves(&revision("Person", "a", change)), Ok(false));
+        }
+    }
+
+    #[test]
+    fn a_filter_sees_the_fields_that_the_rule_leaves_out() {
+        let exclude = Paths::parse(["a"]).unwrap();
+        let mut mapping = mapping([Rule { exclude, ..filtered("a = 1", Deletes::Delete) }]);
+        let planned = mapping.plan(put("Person", "a"), NOW).unwrap();
+        let Planned::Operation(Operation::Index { document, .. }) = planned else { panic!("expected a document, found {planned:?}") };
+        assert_eq!(document.as_bytes(), br#"{"b":2}"#);
+    }
+
+    #[test]
+    fn a_delete_for_want_of_a_match_has_the_limits_of_any_operation() {
+        let mut mapping = mapping([filtered("FALSE", Deletes::Delete)]);
+        assert_eq!(fault(mapping.plan(put("Person", &"x".repeat(513)), NOW).unwrap()), "id_too_long");
+        let beyond = Revision { version: MAX_VERSION + 1, ..put("Person", "a") };
+        assert_eq!(fault(mapping.plan(beyond, NOW).unwrap()), "version_out_of_range");
+        let no_json = revision("Person", "a", Change::Put(Document(Bytes::from_static(b"{\"a\":"))));
+        assert_eq!(fault(mapping.plan(no_json, NOW).unwrap()), "undecodable");
     }
 
     #[test]
@@ -372,6 +487,6 @@ mod tests {
             assert!(Mapping::new(vec![rule]).is_err(), "{index:?} {routing:?}");
         }
         let mut mapping = mapping([Rule { routing: Some("{table}/{id}".into()), ..rule("Person", None) }]);
-        assert_eq!(target(mapping.plan(put("Person", "a")).unwrap()).routing.as_deref(), Some("Person/a"));
+        assert_eq!(target(mapping.plan(put("Person", "a"), NOW).unwrap()).routing.as_deref(), Some("Person/a"));
     }
 }

@@ -4,7 +4,11 @@
 //! Never waits, reads a clock, draws a random number or does I/O; all of that is handed in as values.
 
 pub mod batch;
+pub mod breaker;
+pub mod deletes;
+pub mod filter;
 pub mod inference;
+mod json_cursor;
 pub mod ledger;
 pub mod limits;
 pub mod mapping;
@@ -13,3 +17,5 @@ pub mod outcome;
 pub mod projection;
 pub mod resurrection;
 pub mod retry;
+pub mod sweep;
+pub mod tombstone;

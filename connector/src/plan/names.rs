@@ -43,6 +43,12 @@ fn is_allowed(c: char) -> bool {
         && !matches!(c, '\\' | '/' | '*' | '?' | '"' | '<' | '>' | '|' | ',' | '#' | ':')
 }
 
+/// A table's name, a pattern for one, or an index name, without what [`default_index`] puts in or takes away: of a table and of its default
+/// index the same comes out, and a pattern that fitted the table fits it.
+pub(super) fn squashed(name: &str) -> String {
+    name.chars().flat_map(char::to_lowercase).filter(|c| *c == '*' || (is_allowed(*c) && !matches!(c, '_' | '-' | '+'))).collect()
+}
+
 /// Why a configured name cannot be an index, where it cannot.
 pub fn index_name_problem(name: &str) -> Option<String> {
     if name.is_empty() || matches!(name, "." | "..") {

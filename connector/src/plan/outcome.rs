@@ -33,7 +33,7 @@ impl Reply {
 pub enum Outcome {
     /// The document was written.
     Indexed,
-    /// The document was deleted.
+    /// The document was deleted, or a tombstone was written in its place.
     Deleted,
     /// The index holds something at least as new: as good as written.
     Stale,
@@ -96,7 +96,7 @@ pub fn judge(operation: &Operation, reply: &Reply) -> Outcome {
     let Some(error) = &reply.error else {
         return match (reply.status, operation) {
             (200..=299, Operation::Index { .. }) => Outcome::Indexed,
-            (200..=299, Operation::Delete { .. }) => Outcome::Deleted,
+            (200..=299, Operation::Delete { .. } | Operation::Tombstone { .. }) => Outcome::Deleted,
             (404, Operation::Delete { .. }) => Outcome::Absent,
             (status, _) => judge_status(status, Fault::new("no_error_given", format!("status {status} without an error"))),
         };
@@ -234,6 +234,21 @@ mod request_tests {
             judge_request(400, Some("parse_exception"), "line 3".to_owned(), None),
             Failure::Invalid(Fault::new("parse_exception", "line 3"))
         );
+    }
+
+    #[test]
+    fn a_tombstone_that_is_written_is_a_delete_and_one_that_comes_late_is_stale() {
+        let target = crate::operation::Target {
+            index: "people".into(),
+            id: "1".to_owned(),
+            version: 1,
+            version_type: crate::revision::VersionType::External,
+            routing: None,
+        };
+        let tombstone = Operation::Tombstone { target, time: 0 };
+        assert_eq!([200, 201].map(|status| judge(&tombstone, &Reply::ok(status))), [Outcome::Deleted, Outcome::Deleted]);
+        assert_eq!(judge(&tombstone, &Reply::error(409, "version_conflict_engine_exception", "")), Outcome::Stale);
+        assert!(matches!(judge(&tombstone, &Reply::ok(404)), Outcome::Retry(Class::Unknown, _)), "404 answers a delete only");
     }
 
     #[test]

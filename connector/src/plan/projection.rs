@@ -2,6 +2,7 @@
 //!
 //! Never builds a tree, never touches a value, never recurses deeper than the document was checked for.
 
+use super::json_cursor::Cursor;
 use crate::codec::ion_json::write_string;
 
 /// Paths into a document, such as `Owners.PrimaryOwner.PersonId`. A path goes through lists; a name with dots is put in double quotes.
@@ -87,14 +88,12 @@ pub fn project(json: &[u8], keep: &Paths, drop: &Paths, extra: Option<(&str, &[u
         drop.root.children.push((key.clone(), Node { end: true, ..Node::default() }));
         (key, value)
     });
-    let mut scanner = Scanner { json, at: 0, out };
-    scanner.skip_space();
-    if scanner.peek()? != b'{' {
+    let mut projector = Projector { cursor: Cursor::new(json), out };
+    if projector.cursor.peek()? != b'{' {
         return None;
     }
-    scanner.object((!keep.is_empty()).then_some(&keep.root), Some(&drop.root))?;
-    scanner.skip_space();
-    if scanner.at != json.len() {
+    projector.object((!keep.is_empty()).then_some(&keep.root), Some(&drop.root))?;
+    if !projector.cursor.at_end() {
         return None;
     }
     if let Some((key, value)) = extra {
@@ -111,45 +110,17 @@ pub fn project(json: &[u8], keep: &Paths, drop: &Paths, extra: Option<(&str, &[u
     Some(())
 }
 
-struct Scanner<'a> {
-    json: &'a [u8],
-    at: usize,
+struct Projector<'a> {
+    cursor: Cursor<'a>,
     out: &'a mut Vec<u8>,
 }
 
-impl<'a> Scanner<'a> {
-    fn peek(&self) -> Option<u8> {
-        self.json.get(self.at).copied()
-    }
-
-    fn skip_space(&mut self) {
-        while self.peek().is_some_and(|b| b.is_ascii_whitespace()) {
-            self.at += 1;
-        }
-    }
-
+impl Projector<'_> {
     fn object(&mut self, keep: Option<&Node>, drop: Option<&Node>) -> Option<()> {
-        self.at += 1;
+        self.cursor.advance();
         self.out.push(b'{');
         let mut first = true;
-        loop {
-            self.skip_space();
-            match self.peek()? {
-                b'}' => break,
-                b',' => {
-                    self.at += 1;
-                    continue;
-                }
-                b'"' => {}
-                _ => return None,
-            }
-            let key = self.string()?;
-            self.skip_space();
-            if self.peek()? != b':' {
-                return None;
-            }
-            self.at += 1;
-            self.skip_space();
+        while let Some(key) = self.cursor.next_field()? {
             let (kept, keep_below) = match keep.map(|node| node.child(key)) {
                 None => (true, None),
                 Some(None) => (false, None),
@@ -157,7 +128,7 @@ impl<'a> Scanner<'a> {
             };
             let drop_below = drop.and_then(|node| node.child(key));
             if !kept || drop_below.is_some_and(|node| node.end) {
-                self.skip_value()?;
+                self.cursor.value()?;
                 continue;
             }
             let before = self.out.len();
@@ -172,45 +143,27 @@ impl<'a> Scanner<'a> {
                 self.out.truncate(before);
             }
         }
-        self.at += 1;
         self.out.push(b'}');
         Some(())
     }
 
     /// Copies a value; `Some(false)` when a path leads into a value that has no fields, so that nothing of it is meant.
     fn value(&mut self, keep: Option<&Node>, drop: Option<&Node>) -> Option<bool> {
-        if keep.is_none() && drop.is_none() {
-            let start = self.at;
-            self.skip_value()?;
-            self.out.extend_from_slice(&self.json[start..self.at]);
-            return Some(true);
-        }
-        match self.peek()? {
-            b'{' => self.object(keep, drop).map(|()| true),
-            b'[' => self.list(keep, drop).map(|()| true),
+        match self.cursor.peek()? {
+            b'{' if keep.is_some() || drop.is_some() => self.object(keep, drop).map(|()| true),
+            b'[' if keep.is_some() || drop.is_some() => self.list(keep, drop).map(|()| true),
             _ => {
-                let start = self.at;
-                self.skip_value()?;
-                self.out.extend_from_slice(&self.json[start..self.at]);
+                self.out.extend_from_slice(self.cursor.value()?);
                 Some(keep.is_none())
             }
         }
     }
 
     fn list(&mut self, keep: Option<&Node>, drop: Option<&Node>) -> Option<()> {
-        self.at += 1;
+        self.cursor.advance();
         self.out.push(b'[');
         let mut first = true;
-        loop {
-            self.skip_space();
-            match self.peek()? {
-                b']' => break,
-                b',' => {
-                    self.at += 1;
-                    continue;
-                }
-                _ => {}
-            }
+        while self.cursor.next_element(b']')? {
             let before = self.out.len();
             if !first {
                 self.out.push(b',');
@@ -221,53 +174,8 @@ impl<'a> Scanner<'a> {
                 self.out.truncate(before);
             }
         }
-        self.at += 1;
         self.out.push(b']');
         Some(())
-    }
-
-    /// Passes a string and gives it back with its quotes.
-    fn string(&mut self) -> Option<&'a [u8]> {
-        let start = self.at;
-        self.at += 1;
-        loop {
-            let rest = self.json.get(self.at..)?;
-            self.at += memchr::memchr2(b'"', b'\\', rest)?;
-            if self.json[self.at] == b'"' {
-                self.at += 1;
-                return Some(&self.json[start..self.at]);
-            }
-            self.at += 2;
-        }
-    }
-
-    fn skip_value(&mut self) -> Option<()> {
-        let mut depth = 0usize;
-        loop {
-            match self.peek()? {
-                b'"' => {
-                    self.string()?;
-                }
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.at += 1;
-                }
-                b'}' | b']' => {
-                    depth = depth.checked_sub(1)?;
-                    self.at += 1;
-                }
-                b',' | b':' if depth == 0 => return None,
-                b',' | b':' => self.at += 1,
-                b if b.is_ascii_whitespace() => self.at += 1,
-                _ => {
-                    let rest = &self.json[self.at..];
-                    self.at += rest.iter().position(|b| matches!(b, b',' | b'}' | b']') || b.is_ascii_whitespace()).unwrap_or(rest.len());
-                }
-            }
-            if depth == 0 {
-                return Some(());
-            }
-        }
     }
 }
 

@@ -10,12 +10,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::clock;
 use super::letters::{Claim, Letters};
-use super::request::{End, at};
+use super::part::OPERATION;
+use super::request::at;
+use super::shared::End;
 use super::traffic::{News, Traffic};
 use crate::codec::{self, Content, Decoder, Unit};
 use crate::error::{Error, Kind};
-use crate::metrics::{Counts, Notes};
+use crate::metrics::{Counts, Notes, instruments};
+use crate::plan::breaker::Thresholds;
 use crate::plan::ledger::{Ledger, Ticket};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Position, Record};
@@ -35,6 +39,8 @@ pub struct Settings {
     pub linger: Duration,
     /// Time without progress after which the run gives up; `None` goes on for ever.
     pub give_up_after: Option<Duration>,
+    /// When an index that refuses documents is stopped before more of them become dead letters; `None` never stops one.
+    pub breaker: Option<Thresholds>,
 }
 
 impl Default for Settings {
@@ -45,12 +51,10 @@ impl Default for Settings {
             requests_in_flight: 4,
             linger: Duration::from_millis(200),
             give_up_after: Some(Duration::from_secs(300)),
+            breaker: Some(Thresholds::default()),
         }
     }
 }
-
-/// Bytes that an operation on its way takes beside its document and its ids.
-const OPERATION: usize = 384;
 
 /// The line from records to a sink.
 pub struct Deliver {
@@ -63,6 +67,9 @@ pub struct Deliver {
     counts: Counts,
     units: Vec<Unit>,
     failed: Option<Error>,
+    is_paused: bool,
+    /// What the instruments were told last.
+    told: Counts,
 }
 
 impl Deliver {
@@ -73,6 +80,7 @@ impl Deliver {
             requests_in_flight: settings.requests_in_flight.max(1),
             ..settings
         };
+        instruments::announce();
         Self {
             decoder,
             mapping,
@@ -83,6 +91,8 @@ impl Deliver {
             counts: Counts::default(),
             units: Vec::new(),
             failed: None,
+            is_paused: false,
+            told: Counts::default(),
         }
     }
 
@@ -152,7 +162,7 @@ impl Deliver {
             Content::Fault(fault) => Planned::Fault(fault),
             Content::Revision(revision) => {
                 claim.table = Some(revision.table.clone());
-                self.mapping.plan(revision)?
+                self.mapping.plan(revision, clock::millis())?
             }
         };
         match planned {
@@ -206,6 +216,11 @@ impl Deliver {
         counts
     }
 
+    /// The indices that cannot be written now, since when and why. What is for them waits.
+    pub fn blocked(&self) -> impl Iterator<Item = (&str, Instant, &Fault)> {
+        self.traffic.parked().indices().map(|(index, since, why)| (&**index, since, why))
+    }
+
     /// The first position of each shard that is not settled, and how far everything is.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -230,6 +245,7 @@ impl Deliver {
             }
         }
         self.store_letters().await?;
+        self.tell_instruments();
         self.traffic.sink().finish().await
     }
 
@@ -254,23 +270,42 @@ impl Deliver {
             Err(_) => tracing::warn!("what was under way did not end in {grace:?} and was abandoned; it counts as pending"),
         }
         self.traffic.abandon().await;
+        self.tell_instruments();
     }
 
     async fn room_for(&mut self, bytes: usize) -> Result<(), Error> {
         self.hear().await?;
-        // A record that is larger than the whole budget goes alone.
-        while self.ledger.held() > 0 && self.ledger.held() + bytes > self.settings.budget() {
+        loop {
+            // A record that is larger than the whole budget goes alone.
+            let is_full = self.ledger.held() > 0 && self.ledger.held() + bytes > self.settings.budget();
+            let is_paused = self.traffic.parked().bytes() > self.settings.budget() / 2;
+            if is_paused != self.is_paused {
+                self.pause(is_paused);
+            }
+            if !is_full && !is_paused {
+                return Ok(());
+            }
             if self.letters.are_any() {
                 self.store_letters().await?;
             } else if self.traffic.has_batch() && self.traffic.may_send() {
                 self.traffic.send();
             } else if self.traffic.is_quiet() {
-                break;
+                return Ok(());
             } else {
                 self.news().await?;
             }
         }
-        Ok(())
+    }
+
+    /// Nothing more is taken in while too much waits for indices that cannot be written; or it is again.
+    fn pause(&mut self, paused: bool) {
+        self.is_paused = paused;
+        instruments::source_paused(paused);
+        if paused && self.traffic.is_due("paused") {
+            for (index, _, why) in self.traffic.parked().indices() {
+                tracing::warn!(%index, "the source is paused: too much waits for this index, which cannot be written: {why}");
+            }
+        }
     }
 
     /// Sends the batch as soon as another request may be sent.
@@ -328,6 +363,14 @@ impl Deliver {
             }
             News::Nothing => {}
         }
+        self.tell_instruments();
+    }
+
+    fn tell_instruments(&mut self) {
+        let now = self.counts();
+        instruments::counted(&self.told, &now);
+        instruments::under_way(self.traffic.lanes(), self.ledger.held(), self.traffic.parked().bytes());
+        self.told = now;
     }
 
     async fn store_many_letters(&mut self) -> Result<(), Error> {

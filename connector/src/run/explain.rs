@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::clock;
 use super::deliver::read_again;
 use crate::codec::{self, Content, Decoder};
 use crate::error::Error;
@@ -23,7 +24,7 @@ pub struct Explained {
     pub sub: Option<u64>,
     /// The unit's place inside its user record.
     pub unit: u32,
-    /// `index`, `delete`, `skip` or `dead_letter`.
+    /// `index`, `delete`, `tombstone`, `skip` or `dead_letter`.
     pub action: &'static str,
     /// The table, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,6 +111,7 @@ pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &Dea
 }
 
 fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
+    let mut leaves = false;
     let planned = match content {
         Content::Skip(reason) => Planned::Skip(reason),
         Content::Fault(fault) => Planned::Fault(fault),
@@ -117,15 +119,20 @@ fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> 
             explained.table = Some(revision.table.to_string());
             explained.id = Some(revision.id.clone());
             explained.version = Some(revision.version);
-            mapping.plan(revision)?
+            leaves = mapping.leaves(&revision)?;
+            mapping.plan(revision, clock::millis())?
         }
     };
-    fill(&mut explained, planned);
+    fill(&mut explained, planned, leaves);
     Ok(explained)
 }
 
-fn fill(explained: &mut Explained, planned: Planned) {
+/// `leaves`: the revision does not match the rule's WHERE.
+fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
     match planned {
+        Planned::Skip(reason) if leaves => {
+            explained.reason = format!("{}, does not match where, and the rule keeps what was deleted", reason.as_str());
+        }
         Planned::Skip(reason) => explained.reason = format!("{}, {}", reason.as_str(), why(reason)),
         Planned::Fault(Fault { kind, reason }) => {
             explained.action = "dead_letter";
@@ -138,7 +145,8 @@ fn fill(explained: &mut Explained, planned: Planned) {
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
-                Operation::Delete { .. } => "neither data nor dataHash is present".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
             };
         }
     }

@@ -8,10 +8,26 @@ pub mod choice;
 pub mod clock;
 pub mod deliver;
 pub mod explain;
+mod gate;
 mod letters;
 mod notices;
+mod parked;
 mod part;
 pub mod replay;
 mod request;
+mod shared;
+pub mod sweep;
 pub mod sync;
 mod traffic;
+mod verdicts;
+
+use std::future::pending;
+
+use tokio::sync::watch;
+
+/// Waits for the stop signal; for ever, where none can come any more.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        pending::<()>().await;
+    }
+}

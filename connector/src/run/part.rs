@@ -8,10 +8,20 @@ use tokio::time::Instant;
 
 use super::backoff::Waits;
 use super::letters::Claim;
+use crate::metrics::instruments;
 use crate::operation::Operation;
 use crate::plan::batch::Slot;
 use crate::plan::outcome::Class;
+use crate::plan::retry::{name, policy};
 use crate::record::Fault;
+
+/// Bytes that an operation on its way takes beside its document and its ids.
+pub(super) const OPERATION: usize = 384;
+
+/// Bytes that an operation and its claim hold.
+pub(super) fn weight(operation: &Operation, claim: &Claim) -> usize {
+    operation.size() + claim.payload.len() + OPERATION
+}
 
 /// An operation that is not settled.
 #[derive(Debug)]
@@ -23,15 +33,24 @@ pub(super) struct Open {
     pub(super) unknown: u32,
     /// What went wrong first.
     pub(super) first: Option<Fault>,
+    /// Its index refused it while it was stopped for refusing too much.
+    pub(super) refused: bool,
 }
 
 impl Open {
     pub(super) fn new(slot: Slot<Claim>) -> Self {
-        Self { slot, attempts: 0, unknown: 0, first: None }
+        Self { slot, attempts: 0, unknown: 0, first: None, refused: false }
     }
 
+    /// Bytes in a request.
     pub(super) fn size(&self) -> usize {
         self.slot.operation.size()
+    }
+
+    /// Bytes that it holds, with what it stands for.
+    pub(super) fn weight(&self) -> usize {
+        let superseded = self.slot.superseded.iter().map(|(operation, claim)| weight(operation, claim));
+        weight(&self.slot.operation, &self.slot.attached) + superseded.sum::<usize>()
     }
 
     /// Makes poison of it; the next lower revision that it stood for is sent in its place. `before` is what went wrong with its part before.
@@ -54,6 +73,19 @@ pub(super) struct Trouble {
     pub(super) after: Duration,
 }
 
+impl Trouble {
+    /// The trouble that comes after `before`: the waits of a class grow as long as that class goes on.
+    pub(super) fn after(before: Option<Self>, class: Class, last: Fault, after: Duration) -> Self {
+        match before {
+            Some(before) if before.class == class => Self { last, after, ..before },
+            before => {
+                let first = before.map_or_else(|| last.clone(), |before| before.first);
+                Self { class, waits: Waits::new(policy(class)), first, last, after }
+            }
+        }
+    }
+}
+
 /// An operation that can never succeed.
 #[derive(Debug)]
 pub(super) struct Poison {
@@ -67,6 +99,7 @@ pub(super) struct Poison {
 }
 
 /// Operations that are sent together, not before `ready`.
+#[derive(Debug)]
 pub(super) struct Part {
     pub(super) open: Vec<Open>,
     pub(super) ready: Instant,
@@ -80,6 +113,15 @@ impl Part {
 
     pub(super) fn size(&self) -> usize {
         self.open.iter().map(Open::size).sum()
+    }
+
+    /// Remembers what went wrong first, and counts it.
+    pub(super) fn failed(&mut self, class: Class, fault: &Fault) {
+        instruments::retries(name(class), self.open.len());
+        let first = self.trouble.as_ref().map_or(fault, |trouble| &trouble.first);
+        for open in &mut self.open {
+            open.first.get_or_insert_with(|| first.clone());
+        }
     }
 
     /// Two halves of this part, or nothing where there is only one operation.

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::choice::Choice;
 use super::deliver::{Deliver, interrupted};
-use super::sync::stopped;
+use super::stopped;
 use crate::error::{Error, Kind};
 use crate::metrics::Counts;
 use crate::plan::ledger::Ticket;
@@ -72,7 +72,7 @@ pub async fn replay(
 
 /// Whether a guard stops a letter.
 pub fn stops(guard: &Guard, letter: &DeadLetter) -> bool {
-    guard.stops(letter.table.as_deref(), letter.action.as_deref(), letter.since_moment())
+    guard.stops(letter.table.as_deref(), letter.since_moment())
 }
 
 /// Letters that were meant and not sent.

@@ -4,89 +4,50 @@
 //! Sends only what is still open, each class of trouble at its own pace. Splits what is too large, bisects what the server refuses as a whole.
 //! Never settles anything itself: it tells the line what became of each operation, and what it does not tell is not settled.
 
-use std::collections::HashMap;
 use std::future::pending;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::Waits;
 use super::deliver::interrupted;
-use super::letters::Claim;
-use super::notices::Notices;
-use super::part::{Open, Part, Poison, Trouble};
+use super::part::{Open, Part, Trouble};
+use super::shared::{Event, Shared};
+use super::verdicts::{Groups, Verdict, by_index, verdicts};
 use crate::error::{Error, Kind};
+use crate::metrics::instruments;
 use crate::operation::Operation;
-use crate::plan::batch::Slot;
 use crate::plan::limits;
-use crate::plan::outcome::{Class, Failure, Outcome, Reply, judge};
-use crate::plan::retry::{LONGEST_AFTER, concerns_the_index, name, policy};
+use crate::plan::outcome::{Class, Failure, Reply};
+use crate::plan::retry::{LONGEST_AFTER, name};
 use crate::record::Fault;
-use crate::sink::Sink;
-
-/// What a request tells the line.
-#[derive(Debug)]
-pub(super) enum Event {
-    /// These came to their end, and what each stood for with it.
-    Settled(Vec<(Slot<Claim>, End)>),
-    /// These can never succeed.
-    Poison(Vec<Poison>),
-    /// These have to wait for their index.
-    Parked(Arc<str>, Vec<Open>, Box<Trouble>),
-}
-
-/// How an operation that was carried out ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Indexed,
-    Deleted,
-    Stale,
-    Absent,
-}
-
-/// What all requests of a line share.
-pub(super) struct Shared {
-    pub(super) sink: Arc<dyn Sink>,
-    pub(super) events: UnboundedSender<Event>,
-    /// As many requests may be with the sink at once.
-    pub(super) writes: Semaphore,
-    /// Bytes that one request may have, as learned from refusals.
-    pub(super) limit: AtomicUsize,
-    /// When something was settled last.
-    pub(super) progress: Mutex<Instant>,
-    /// Time without progress after which a request gives up.
-    pub(super) give_up_after: Option<Duration>,
-    /// Nothing more is sent.
-    pub(super) stopping: watch::Sender<bool>,
-    pub(super) notices: Notices,
-}
 
 /// How a request came to its end.
 #[derive(Debug)]
 pub(super) struct Over {
-    /// The index that it waited for, where it was a request of parked operations.
+    /// The index that it tried, where it was a sample of parked operations.
     pub(super) index: Option<Arc<str>>,
-    /// The sink asked for less.
-    pub(super) throttled: bool,
+    /// What of a sample is still not settled, and why.
+    pub(super) still: Option<(Vec<Open>, Trouble)>,
     /// With an error, what it still had is not settled.
     pub(super) result: Result<(), Error>,
 }
 
 /// Carries operations that were not sent yet.
 pub(super) async fn carry(open: Vec<Open>, shared: Arc<Shared>) -> Over {
-    Request::new(shared, None).carry(Part::now(open)).await
+    let mut request = Request::new(shared, None, Instant::now());
+    request.parts.push(Part::now(open));
+    request.run_to_the_end().await
 }
 
-/// Carries operations that wait for one index.
-pub(super) async fn carry_parked(index: Arc<str>, open: Vec<Open>, trouble: Trouble, shared: Arc<Shared>) -> Over {
-    let mut request = Request::new(shared, Some(index));
-    let (class, last, after) = (trouble.class, trouble.last.clone(), trouble.after);
-    request.again(Part { trouble: Some(trouble), ..Part::now(open) }, class, last, after);
+/// Tries after a while whether an index that was blocked `since` takes a sample of what waits for it.
+pub(super) async fn carry_sample(index: Arc<str>, open: Vec<Open>, mut trouble: Trouble, since: Instant, shared: Arc<Shared>) -> Over {
+    let mut request = Request::new(shared, Some(index), since);
+    let ready = Instant::now() + trouble.waits.next().max(trouble.after.min(LONGEST_AFTER));
+    request.parts.push(Part { open, ready, trouble: Some(trouble) });
     request.run_to_the_end().await
 }
 
@@ -95,25 +56,20 @@ struct Request {
     parts: Vec<Part>,
     shared: Arc<Shared>,
     stopping: watch::Receiver<bool>,
-    /// Where it waits for an index, instead of handing over what has to wait.
+    /// Where it tries an index: what has to wait is kept for the next sample, and not handed over.
     index: Option<Arc<str>>,
-    throttled: bool,
+    still: Option<(Vec<Open>, Trouble)>,
 }
 
 impl Request {
-    fn new(shared: Arc<Shared>, index: Option<Arc<str>>) -> Self {
+    fn new(shared: Arc<Shared>, index: Option<Arc<str>>, started: Instant) -> Self {
         let stopping = shared.stopping.subscribe();
-        Self { started: Instant::now(), parts: Vec::new(), shared, stopping, index, throttled: false }
-    }
-
-    async fn carry(mut self, part: Part) -> Over {
-        self.parts.push(part);
-        self.run_to_the_end().await
+        Self { started, parts: Vec::new(), shared, stopping, index, still: None }
     }
 
     async fn run_to_the_end(mut self) -> Over {
         let result = self.run().await;
-        Over { index: self.index, throttled: self.throttled, result }
+        Over { index: self.index, still: self.still, result }
     }
 
     async fn run(&mut self) -> Result<(), Error> {
@@ -127,10 +83,8 @@ impl Request {
                 }
                 continue;
             }
-            let operations: Arc<[Operation]> = part.open.iter().map(|open| open.slot.operation.clone()).collect();
-            let answer = self.write(operations, part.trouble.as_ref()).await?;
             part.open.iter_mut().for_each(|open| open.attempts += 1);
-            self.answered(part, answer)?;
+            self.send(part).await?;
         }
         Ok(())
     }
@@ -174,59 +128,75 @@ impl Request {
         }
     }
 
-    /// Sends once. An answer that does not come ends the wait as a refusal would, though only after as long a time without progress.
-    async fn write(&self, operations: Arc<[Operation]>, trouble: Option<&Trouble>) -> Result<Result<Vec<Reply>, Failure>, Error> {
+    /// Sends a part once and does with the answer what is to be done. An answer that does not come ends the wait as a refusal would, though
+    /// only after as long a time without progress.
+    async fn send(&mut self, part: Part) -> Result<(), Error> {
+        let shared = self.shared.clone();
+        let (operations, bytes): (Arc<[Operation]>, usize) =
+            (part.open.iter().map(|open| open.slot.operation.clone()).collect(), part.size());
         let mut answer = pin!(async {
-            let _permit = self.shared.writes.acquire().await;
-            self.shared.sink.write(operations).await
+            let pass = shared.gate.enter().await;
+            let sent = Instant::now();
+            let answer = shared.sink.write(operations).await;
+            (pass, sent.elapsed(), answer)
         });
-        loop {
+        let (pass, took, answer) = loop {
             let deadline = self.deadline();
             tokio::select! {
                 biased;
-                answer = &mut answer => return Ok(answer),
+                answered = &mut answer => break answered,
                 () = at(deadline) => {
                     if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
-                        return Err(self.gave_up(trouble));
+                        return Err(self.gave_up(part.trouble.as_ref()));
                     }
                 }
             }
-        }
-    }
-
-    fn answered(&mut self, part: Part, answer: Result<Vec<Reply>, Failure>) -> Result<(), Error> {
+        };
+        instruments::request(answer_name(&answer), took, bytes);
         match answer {
-            Ok(replies) if replies.len() == part.open.len() => self.judged(part, &replies),
+            Ok(replies) if replies.len() == part.open.len() => {
+                let throttled = self.decide(verdicts(part.open, &replies), part.trouble.as_ref());
+                pass.answered(took, bytes, throttled);
+            }
             Ok(replies) => {
                 let what = format!("expected {} replies, found {}", part.open.len(), replies.len());
                 self.again(part, Class::Unavailable, Fault::new("unmatched_replies", what), Duration::ZERO);
             }
-            Err(Failure::Retry { class: Class::Blocked, what, after }) if self.index.is_none() => {
-                let after = after.unwrap_or_default();
-                let fault = Fault::new(name(Class::Blocked), what);
-                let mut of_index: HashMap<Arc<str>, Vec<Open>> = HashMap::new();
-                for open in part.open {
-                    of_index.entry(open.slot.operation.target().index.clone()).or_default().push(open);
+            Err(failure) => {
+                // A server that is down or overloaded is not asked by several requests at once.
+                if let Failure::Retry { class: Class::Throttled | Class::Unavailable | Class::Unknown, .. } = failure {
+                    pass.answered(took, bytes, true);
                 }
-                for (index, open) in of_index {
-                    self.park(index, open, part.trouble.as_ref(), Class::Blocked, fault.clone(), after);
+                self.failed(part, failure)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, part: Part, failure: Failure) -> Result<(), Error> {
+        match failure {
+            Failure::Retry { class: Class::Blocked, what, after } if self.index.is_none() => {
+                let fault = Fault::new(name(Class::Blocked), what);
+                for (index, open) in by_index(part.open) {
+                    let part = Part { trouble: part.trouble.clone(), ..Part::now(open) };
+                    self.park(index, part, Class::Blocked, fault.clone(), after.unwrap_or_default());
                 }
             }
-            Err(Failure::Retry { class, what, after }) => {
+            Failure::Retry { class, what, after } => {
                 self.again(part, class, Fault::new(name(class), what), after.unwrap_or_default());
             }
-            Err(Failure::TooLarge { what, limit }) => {
+            Failure::TooLarge { what, limit } => {
                 // Of one document that is refused, the rest of the stream learns nothing.
                 if part.open.len() > 1 {
                     self.learn(part.size(), limit);
                 }
                 self.halve(part, || Fault::new("payload_too_large", format!("one document is too large for the server: {what}")));
             }
-            Err(Failure::Invalid(fault)) => self.halve(part, || fault.clone()),
-            Err(Failure::Unauthorized { what }) => {
+            Failure::Invalid(fault) => self.halve(part, || fault.clone()),
+            Failure::Unauthorized { what } => {
                 return Err(Error::new(Kind::Sink, what).help("check the credentials and the rights of their user or role on the indices"));
             }
-            Err(Failure::Misconfigured { what }) => return Err(Error::new(Kind::Sink, what)),
+            Failure::Misconfigured { what } => return Err(Error::new(Kind::Sink, what)),
         }
         Ok(())
     }
@@ -241,105 +211,79 @@ impl Request {
 
     /// Halves a part that was refused as a whole; a single operation that is refused is poison.
     fn halve(&mut self, part: Part, fault: impl Fn() -> Fault) {
+        let trouble = part.trouble.clone();
         match part.halves() {
             Ok(halves) => self.parts.extend(halves),
             Err(open) => {
-                let (poison, next) = open.poison(None, fault());
-                self.tell(Event::Poison(vec![poison]));
-                self.parts.extend(next.map(|next| Part::now(vec![next])));
+                self.decide(vec![(*open, Verdict::Refused(fault()))], trouble.as_ref());
             }
         }
     }
 
-    fn judged(&mut self, part: Part, replies: &[Reply]) {
-        let mut settled = Vec::with_capacity(part.open.len());
-        let mut poisoned = Vec::new();
-        let mut again: Vec<(Class, Fault, Vec<Open>)> = Vec::new();
-        let mut parked: HashMap<Arc<str>, (Class, Fault, Vec<Open>)> = HashMap::new();
-        for (mut open, reply) in part.open.into_iter().zip(replies) {
-            let end = match judge(&open.slot.operation, reply) {
-                Outcome::Indexed => End::Indexed,
-                Outcome::Deleted => End::Deleted,
-                Outcome::Stale => End::Stale,
-                Outcome::Absent => End::Absent,
-                Outcome::Rejected(fault) => {
-                    poisoned.push(open.poison(part.trouble.as_ref(), fault));
-                    continue;
-                }
-                Outcome::Retry(class, fault) => {
-                    open.unknown += u32::from(class == Class::Unknown);
-                    if policy(class).tries.is_some_and(|tries| open.unknown >= tries) {
-                        poisoned.push(open.poison(part.trouble.as_ref(), fault));
-                        continue;
-                    }
-                    open.first.get_or_insert_with(|| part.trouble.as_ref().map_or(&fault, |trouble| &trouble.first).clone());
-                    let (_, _, same) = if concerns_the_index(class) && self.index.is_none() {
-                        parked.entry(open.slot.operation.target().index.clone()).or_insert_with(|| (class, fault, Vec::new()))
-                    } else if let Some(at) = again.iter().position(|(have, ..)| *have == class) {
-                        &mut again[at]
-                    } else {
-                        again.push((class, fault, Vec::new()));
-                        let last = again.len() - 1;
-                        &mut again[last]
-                    };
-                    same.push(open);
-                    continue;
-                }
-            };
-            settled.push((open.slot, end));
+    /// Does with each operation what it is to be done with; says whether the sink asked for less.
+    fn decide(&mut self, mut verdicts: Vec<(Open, Verdict)>, trouble: Option<&Trouble>) -> bool {
+        self.shared.through_the_breaker(self.index.as_ref(), &mut verdicts);
+        let groups = Groups::of(verdicts);
+        let throttled = groups.are_throttled();
+        if !groups.settled.is_empty() {
+            self.shared.tell(Event::Settled(groups.settled));
         }
-        if !settled.is_empty() {
-            self.tell(Event::Settled(settled));
-        }
-        if !poisoned.is_empty() {
-            let (poisoned, fallen_back): (Vec<_>, Vec<_>) = poisoned.into_iter().unzip();
-            self.tell(Event::Poison(poisoned));
+        if !groups.refused.is_empty() {
+            let poisoned = groups.refused.into_iter().map(|(open, fault)| open.poison(trouble, fault));
+            let (poisoned, fallen_back): (Vec<_>, Vec<_>) = poisoned.unzip();
+            self.shared.tell(Event::Poison(poisoned));
             let fallen_back: Vec<Open> = fallen_back.into_iter().flatten().collect();
             self.parts.extend((!fallen_back.is_empty()).then(|| Part::now(fallen_back)));
         }
-        for (index, (class, fault, open)) in parked {
-            self.park(index, open, part.trouble.as_ref(), class, fault, Duration::ZERO);
+        let part = |open| Part { trouble: trouble.cloned(), ..Part::now(open) };
+        for (index, (class, fault, open)) in groups.of_index {
+            if self.index.is_some() {
+                self.again(part(open), class, fault, Duration::ZERO);
+            } else {
+                self.park(index, part(open), class, fault, Duration::ZERO);
+            }
         }
-        for (class, fault, open) in again {
-            self.again(Part { trouble: part.trouble.clone(), ..Part::now(open) }, class, fault, Duration::ZERO);
+        for (class, fault, open) in groups.again {
+            self.again(part(open), class, fault, Duration::ZERO);
         }
+        throttled
     }
 
+    /// Sends a part again after a while, or keeps it for the next sample.
     fn again(&mut self, mut part: Part, class: Class, fault: Fault, after: Duration) {
-        self.throttled |= class == Class::Throttled;
+        part.failed(class, &fault);
         // The reasons of single operations differ in their details.
         let what = if fault.kind == name(class) { &fault.reason } else { &fault.kind };
         if self.shared.notices.is_due(what) {
             let index = self.index.as_deref();
             tracing::warn!(operations = part.open.len(), index, "{}: {fault}; trying again", self.shared.sink.name());
         }
-        let mut trouble = match part.trouble.take() {
-            // The waits of a class grow as long as that class goes on.
-            Some(trouble) if trouble.class == class => Trouble { last: fault, ..trouble },
-            before => {
-                let first = before.map_or_else(|| fault.clone(), |before| before.first);
-                Trouble { class, waits: Waits::new(policy(class)), first, last: fault, after }
-            }
-        };
-        let wait = trouble.waits.next().max(after.min(LONGEST_AFTER));
-        part.ready = Instant::now() + wait;
+        let mut trouble = Trouble::after(part.trouble.take(), class, fault, after);
+        if self.index.is_some() {
+            let mut open = self.still.take().map(|(open, _)| open).unwrap_or_default();
+            open.append(&mut part.open);
+            self.still = Some((open, trouble));
+            return;
+        }
+        part.ready = Instant::now() + trouble.waits.next().max(after.min(LONGEST_AFTER));
         part.trouble = Some(trouble);
         self.parts.push(part);
     }
 
     /// Hands over what has to wait for its index, so that what goes to other indices does not wait behind it.
-    fn park(&self, index: Arc<str>, open: Vec<Open>, before: Option<&Trouble>, class: Class, fault: Fault, after: Duration) {
-        let first = before.map_or(&fault, |before| &before.first).clone();
-        let trouble = Trouble { class, waits: Waits::new(policy(class)), first, last: fault, after };
-        self.tell(Event::Parked(index, open, Box::new(trouble)));
+    fn park(&self, index: Arc<str>, mut part: Part, class: Class, fault: Fault, after: Duration) {
+        part.failed(class, &fault);
+        self.shared.tell(Event::Parked(index, part.open, Box::new(Trouble::after(part.trouble, class, fault, after))));
     }
+}
 
-    fn tell(&self, event: Event) {
-        if !matches!(event, Event::Parked(..)) {
-            *self.shared.progress.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        }
-        // The line listens until its last request is over; if it has gone, so has the run.
-        let _ = self.shared.events.send(event);
+fn answer_name(answer: &Result<Vec<Reply>, Failure>) -> &'static str {
+    match answer {
+        Ok(_) => "ok",
+        Err(Failure::Retry { class, .. }) => name(*class),
+        Err(Failure::TooLarge { .. }) => "too_large",
+        Err(Failure::Invalid(_)) => "invalid",
+        Err(Failure::Unauthorized { .. } | Failure::Misconfigured { .. }) => "refused",
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Goes by the stream alone: no checkpoint is read or written, so running it twice is as good as once.
 
-use std::future::pending;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::deliver::{Deliver, interrupted};
+use super::stopped;
 use crate::error::{Error, Kind};
 use crate::metrics::Counts;
 use crate::source::capture::{Capture, Page};
@@ -83,10 +83,4 @@ async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut
 fn read(mut capture: Capture) -> (Capture, Result<Option<Page>, Error>) {
     let page = capture.read(PAGE);
     (capture, page)
-}
-
-pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    if stop.wait_for(|stop| *stop).await.is_err() {
-        pending::<()>().await;
-    }
 }

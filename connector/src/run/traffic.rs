@@ -1,30 +1,29 @@
 //! Operations on their way: the batch that fills, the requests under way, and what waits for its document or its index.
 //!
-//! Of one document never more than one operation is under way: later ones wait until it has come to its end, so that nothing overtakes. Of an
-//! index that cannot be written only one request is under way, and everything else for it waits; other indices go on. Settles nothing and
-//! waits for nothing but news.
+//! Every document has its lane, and of a lane never more than one request has operations: later ones wait until it has come to its end, so that
+//! nothing overtakes. Of an index that cannot be written a sample is under way now and then, and everything else for it waits; other indices
+//! go on. Settles nothing and waits for nothing but news.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::deliver::Settings;
 use super::letters::Claim;
-use super::notices::Notices;
-use super::part::{Open, Poison, Trouble};
-use super::request::{End, Event, Over, Shared, carry, carry_parked};
+use super::parked::ParkedIndices;
+use super::part::{Open, Poison, Trouble, weight};
+use super::request::{Over, carry, carry_sample};
+use super::shared::{End, Event, Shared};
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::batch::{Batch, Cut, Slot};
-use crate::plan::limits::{self, HARD_LIMIT};
 use crate::sink::Sink;
 
 /// What became of operations.
@@ -40,22 +39,32 @@ pub(super) enum News {
     Nothing,
 }
 
+/// Lanes, by a hash of index and id. Of one lane never more than one request has operations; what comes meanwhile waits in it. So many that
+/// two documents rarely share one, and when they do they wait for each other and nothing worse.
+const LANES: u64 = 1 << 20;
+
+/// A lane that is in use.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Operations under way or parked.
+    under_way: usize,
+    /// What came since.
+    waiting: Vec<(Operation, Claim)>,
+}
+
 /// All operations that are not settled.
 pub(super) struct Traffic {
     settings: Settings,
     shared: Arc<Shared>,
     events: UnboundedReceiver<Event>,
     requests: JoinSet<Over>,
-    /// Requests under way, but for those that wait for an index.
+    /// Requests under way, but for samples of blocked indices.
     busy: usize,
-    /// How many may be.
-    at_once: usize,
     batch: Batch<Claim>,
     since: Option<Instant>,
-    /// By document: what came while an operation on it was under way. An entry is there as long as one is.
-    documents: HashMap<u64, Vec<(Operation, Claim)>>,
-    /// By index: what waits behind the request that tries whether the index can be written again.
-    parked: HashMap<Arc<str>, Vec<Open>>,
+    /// The lanes in use.
+    lanes: HashMap<u32, Lane>,
+    parked: ParkedIndices,
     /// What was parked and may go now; never anything while another request may be sent.
     released: VecDeque<Vec<Open>>,
 }
@@ -63,27 +72,16 @@ pub(super) struct Traffic {
 impl Traffic {
     pub(super) fn new(sink: Arc<dyn Sink>, settings: Settings) -> Self {
         let (sender, events) = unbounded_channel();
-        let shared = Shared {
-            sink,
-            events: sender,
-            writes: Semaphore::new(settings.requests_in_flight),
-            limit: AtomicUsize::new(settings.request_bytes.min(HARD_LIMIT)),
-            progress: Mutex::new(Instant::now()),
-            give_up_after: settings.give_up_after,
-            stopping: watch::Sender::new(false),
-            notices: Notices::default(),
-        };
         Self {
             settings,
-            shared: Arc::new(shared),
+            shared: Arc::new(Shared::new(sink, sender, &settings)),
             events,
             requests: JoinSet::new(),
             busy: 0,
-            at_once: settings.requests_in_flight,
             batch: Batch::default(),
             since: None,
-            documents: HashMap::new(),
-            parked: HashMap::new(),
+            lanes: HashMap::new(),
+            parked: ParkedIndices::default(),
             released: VecDeque::new(),
         }
     }
@@ -100,8 +98,9 @@ impl Traffic {
 
     /// Takes an operation in.
     pub(super) fn push(&mut self, operation: Operation, claim: Claim) {
-        if let Some(waiting) = self.documents.get_mut(&document(&operation)) {
-            waiting.push((operation, claim));
+        if let Some(lane) = self.lanes.get_mut(&lane(&operation)) {
+            self.parked.grow(&operation.target().index, weight(&operation, &claim));
+            lane.waiting.push((operation, claim));
         } else {
             self.fill(operation, claim);
         }
@@ -124,7 +123,22 @@ impl Traffic {
 
     /// Whether another request may be sent now. When it may not, one is under way.
     pub(super) fn may_send(&self) -> bool {
-        self.busy < self.at_once && self.released.is_empty()
+        self.busy < self.shared.gate.at_once() && self.released.is_empty()
+    }
+
+    /// Lanes in use.
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// What waits for indices that cannot be written.
+    pub(super) fn parked(&self) -> &ParkedIndices {
+        &self.parked
+    }
+
+    /// Whether this may be said now, of what is said over and over.
+    pub(super) fn is_due(&self, what: &str) -> bool {
+        self.shared.notices.is_due(what)
     }
 
     /// Whether no request is under way and there is no news. Nothing waits for a document or an index then.
@@ -137,10 +151,13 @@ impl Traffic {
         self.since = None;
         let mut open = Vec::new();
         for slot in self.batch.take() {
-            self.documents.entry(document(&slot.operation)).or_default();
-            match self.parked.get_mut(&slot.operation.target().index) {
-                Some(waiting) => waiting.push(Open::new(slot)),
-                None => open.push(Open::new(slot)),
+            self.lanes.entry(lane(&slot.operation)).or_default().under_way += 1;
+            let parked = self.parked.has(&slot.operation.target().index);
+            let one = Open::new(slot);
+            if parked {
+                self.parked.push(one);
+            } else {
+                open.push(one);
             }
         }
         if !open.is_empty() {
@@ -173,33 +190,37 @@ impl Traffic {
     fn heard(&mut self, event: Event) -> News {
         match event {
             Event::Settled(settled) => {
-                settled.iter().for_each(|(slot, _)| self.released_document(&slot.operation));
+                settled.iter().for_each(|(slot, _)| self.leave(&slot.operation));
                 News::Settled(settled)
             }
             Event::Poison(poison) => {
-                poison.iter().filter(|poison| !poison.replaced).for_each(|poison| self.released_document(&poison.operation));
+                poison.iter().filter(|poison| !poison.replaced).for_each(|poison| self.leave(&poison.operation));
                 News::Poison(poison)
             }
             Event::Parked(index, open, trouble) => {
-                self.park(index, open, *trouble);
+                if self.parked.park(&index, open, &trouble.last) {
+                    self.try_index(index, *trouble);
+                }
                 News::Nothing
             }
         }
     }
 
-    fn released_document(&mut self, operation: &Operation) {
-        for (operation, claim) in self.documents.remove(&document(operation)).into_iter().flatten() {
-            self.fill(operation, claim);
+    /// An operation leaves its lane.
+    fn leave(&mut self, operation: &Operation) {
+        let Entry::Occupied(mut lane) = self.lanes.entry(lane(operation)) else { return };
+        lane.get_mut().under_way -= 1;
+        if lane.get().under_way == 0 {
+            for (operation, claim) in lane.remove().waiting {
+                self.fill(operation, claim);
+            }
         }
     }
 
-    fn park(&mut self, index: Arc<str>, open: Vec<Open>, trouble: Trouble) {
-        match self.parked.entry(index.clone()) {
-            Entry::Occupied(waiting) => waiting.into_mut().extend(open),
-            Entry::Vacant(place) => {
-                place.insert(Vec::new());
-                self.requests.spawn(carry_parked(index, open, trouble, self.shared.clone()));
-            }
+    /// Tries a sample of what waits for an index.
+    fn try_index(&mut self, index: Arc<str>, trouble: Trouble) {
+        if let Some((open, since)) = self.parked.sample(&index) {
+            self.requests.spawn(carry_sample(index, open, trouble, since, self.shared.clone()));
         }
     }
 
@@ -212,16 +233,24 @@ impl Traffic {
                 return News::Failed(Error::new(Kind::Sink, format!("{}: a request ended {how}", self.shared.sink.name())));
             }
         };
-        match over.index.and_then(|index| self.parked.remove(&index)) {
-            Some(waiting) => self.release(waiting),
-            None => {
-                self.busy -= 1;
-                self.at_once = limits::at_once(self.at_once, self.settings.requests_in_flight, over.throttled);
+        match (over.index, over.still) {
+            (None, _) => self.busy -= 1,
+            (Some(index), Some((open, trouble))) => {
+                self.parked.put_back(&index, open, &trouble.last);
+                if over.result.is_ok() {
+                    self.try_index(index, trouble);
+                }
+            }
+            (Some(index), None) => {
+                if over.result.is_ok() {
+                    let waiting = self.parked.release(&index);
+                    self.release(waiting);
+                }
             }
         }
         match over.result {
             Ok(()) => {
-                while self.busy < self.at_once
+                while self.busy < self.shared.gate.at_once()
                     && let Some(open) = self.released.pop_front()
                 {
                     self.carry(open);
@@ -258,12 +287,11 @@ impl Traffic {
     }
 }
 
-/// A document by a hash of index and id. Two documents that share one wait for each other, and nothing worse.
-fn document(operation: &Operation) -> u64 {
+fn lane(operation: &Operation) -> u32 {
     let mut hash = DefaultHasher::new();
     let target = operation.target();
     (&target.index, &target.id).hash(&mut hash);
-    hash.finish()
+    (hash.finish() % LANES) as u32
 }
 
 impl Settings {

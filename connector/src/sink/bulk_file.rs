@@ -108,7 +108,7 @@ impl Sink for BulkFile {
 /// What an index that holds nothing newer would answer.
 fn reply(operation: &Operation) -> Reply {
     Reply::ok(match operation {
-        Operation::Index { .. } => 201,
+        Operation::Index { .. } | Operation::Tombstone { .. } => 201,
         Operation::Delete { .. } => 200,
     })
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::error::Error;
-use crate::operation::Operation;
+use crate::operation::{Operation, Target};
 use crate::plan::outcome::{Failure, Reply};
 
 /// A future that a sink hands back.
@@ -30,6 +30,46 @@ pub trait Sink: Send + Sync {
 
     /// Makes everything written durable; called once, at the end of a run that came to its end.
     fn finish(&self) -> Pending<'_, Result<(), Error>>;
+}
+
+/// Keeps tombstones and can say which. They are removed as any document is, by a delete.
+pub trait Tombstones: Sink {
+    /// The indices that a name, or a pattern with `*`, means, and how many tombstones each holds; `before` is the time that divides the old
+    /// from the younger, in milliseconds since 1970. Empty where there is no such index.
+    fn survey<'a>(&'a self, name: &'a str, before: u64) -> Pending<'a, Result<Vec<Survey>, Failure>>;
+
+    /// The next documents of an index that look like tombstones from before a time, as they stood when the first page was asked for: each
+    /// comes once, whether it is removed meanwhile or not. `after` is the mark of the previous page; an empty page is the last.
+    fn page<'a>(&'a self, index: &'a str, before: u64, after: Option<String>) -> Pending<'a, Result<Page, Failure>>;
+}
+
+/// How many tombstones an index holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// The index itself, never an alias.
+    pub index: Arc<str>,
+    /// Tombstones from before the time given.
+    pub old: u64,
+    /// Tombstones from that time or later.
+    pub younger: u64,
+}
+
+/// Some of the tombstones of an index.
+#[derive(Debug)]
+pub struct Page {
+    /// The documents; none on the last page.
+    pub found: Vec<Candidate>,
+    /// The mark that the next page begins at.
+    pub next: String,
+}
+
+/// A document that looks like a tombstone.
+#[derive(Debug)]
+pub struct Candidate {
+    /// It, at the version that it has, under `external_gte`: a delete of this removes it, and nothing that is newer.
+    pub target: Target,
+    /// What it says.
+    pub source: Box<RawValue>,
 }
 
 /// One document found by a search.

@@ -17,7 +17,7 @@ import org.opensearch.transport.Netty4Plugin;
  * A single OpenSearch 2.x node for tests, on free loopback ports. The argument is its home directory, which must hold an empty folder "config".
  *
  * Prints "port NUMBER" once HTTP is answered. Stops when standard input ends, so that it never outlives the test process, and then removes its
- * home directory.
+ * home directory; with a second argument "keep" it stays, for a node that is to be started on it again.
  */
 public final class OpenSearch2 extends Node {
     private OpenSearch2(Settings settings) {
@@ -50,7 +50,9 @@ public final class OpenSearch2 extends Node {
                 // Nothing is ever said here; what matters is the end.
             }
         }
-        remove(home);
+        if (arguments.length == 1 || !arguments[1].equals("keep")) {
+            remove(home);
+        }
     }
 
     private static void remove(Path folder) throws IOException {

@@ -18,7 +18,7 @@ use crate::metrics::Counts;
 use crate::plan::resurrection::Guard;
 use crate::run::choice::Choice;
 use crate::run::clock;
-use crate::run::deliver::{Deliver, interrupted};
+use crate::run::deliver::{self, Deliver, interrupted};
 use crate::run::explain::explain_letter;
 use crate::run::replay::{replay, stops};
 use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry};
@@ -105,7 +105,9 @@ async fn prepare(arguments: &Arguments, settings: &Settings) -> Result<(Arc<Dead
         return Err(old.refusal(Span(kept)));
     }
     let sink = line::reached_sink(settings).await?;
-    let deliver = Deliver::new(line::decoder(settings), mapping, sink, store.clone(), line::delivery(settings));
+    // What is refused again was a dead letter before.
+    let delivery = deliver::Settings { breaker: None, ..line::delivery(settings) };
+    let deliver = Deliver::new(line::decoder(settings), mapping, sink, store.clone(), delivery);
     Ok((store, choice, guard, deliver))
 }
 

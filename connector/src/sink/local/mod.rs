@@ -1,11 +1,12 @@
 //! The embedded index: one SQLite file that keeps documents under OpenSearch's version rules and makes them searchable with FTS5.
 //!
 //! It answers in the terms of an OpenSearch bulk reply, takes any JSON object, and keeps the version of a delete for ever, so that a
-//! replay however late cannot bring a document back. It never judges, retries or reads the text of a document for anything but search,
+//! replay however late cannot bring a document back, with a tombstone, without one, or after it was swept. It never judges, retries or reads the text of a document for anything but search,
 //! and never has aliases, mappings or mapping conflicts: routing is stored and no part of a document's identity.
 
 mod schema;
 mod search;
+mod sweep;
 mod terms;
 mod text;
 mod write;
@@ -13,7 +14,7 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
 
 use super::{Hit, Pending, Sink};
 use crate::error::{Error, Kind};
@@ -78,17 +79,21 @@ impl Local {
         connection.query_row(COUNT, [index], |row| row.get(0)).map_err(|cause| error(&self.path, &cause))
     }
 
-    /// The version and the JSON text of a document, byte for byte as it was written; `None` for one that is deleted or was never there.
-    /// Blocks.
+    /// The version and the JSON text of a document, byte for byte as it was written; of one that left a tombstone the tombstone; `None` for
+    /// one that is deleted without or was never there. Blocks.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn get(&self, index: &str, id: &str) -> Result<Option<(u64, String)>, Error> {
-        const GET: &str = "SELECT version, source FROM documents JOIN indices ON indices.key = index_key
-            WHERE name = ?1 AND id = ?2 AND source IS NOT NULL";
+        const GET: &str = "SELECT version, source, time FROM documents JOIN indices ON indices.key = index_key
+            LEFT JOIN tombstones ON tombstones.key = documents.key
+            WHERE name = ?1 AND id = ?2 AND (source IS NOT NULL OR time IS NOT NULL)";
+        let read = |row: &Row<'_>| match row.get(1)? {
+            Some(source) => Ok((row.get(0)?, source)),
+            None => Ok((row.get(0)?, sweep::source(row.get(2)?))),
+        };
         let connection = lock(&self.connection);
-        let found = connection.query_row(GET, [index, id], |row| Ok((row.get(0)?, row.get(1)?))).optional();
-        found.map_err(|cause| error(&self.path, &cause))
+        connection.query_row(GET, [index, id], read).optional().map_err(|cause| error(&self.path, &cause))
     }
 
     /// Every index with the number of its documents, by name. Blocks.

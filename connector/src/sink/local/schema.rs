@@ -16,8 +16,9 @@ use crate::error::{Error, Kind};
 /// Marks the file as ours in its header (`file` and other tools show it): `rvsy`.
 const APPLICATION_ID: i32 = 0x7276_7379;
 
-/// The format that this program writes, SQLite's `user_version`. A newer one is refused.
-const FORMAT: i32 = 1;
+/// The format that this program writes, SQLite's `user_version`. A newer one is refused; format 1, which had no tombstones, is read, and
+/// becomes this one when it is opened for writing.
+const FORMAT: i32 = 2;
 
 /// How words are cut and compared; what is indexed, asked and highlighted must agree on it.
 ///
@@ -46,6 +47,9 @@ CREATE TABLE documents (
     UNIQUE (index_key, id)
 ) STRICT;
 ";
+
+/// A delete that left a tombstone has a row here, beside its row without a source in `documents`; `time` is in milliseconds since 1970.
+const TOMBSTONES: &str = "tombstones (key INTEGER PRIMARY KEY, time INTEGER NOT NULL) STRICT;";
 
 /// How long a writer waits for another process's write to end before it says that the file is locked.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -121,6 +125,9 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         prepare(&connection)?;
+        if pragma(&connection, "user_version")? < FORMAT {
+            connection.execute_batch(&format!("CREATE TEMP TABLE {TOMBSTONES}"))?;
+        }
         Ok(connection)
     };
     checked(path, open().map_err(|cause| error(path, &cause))?)
@@ -134,20 +141,22 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384;")
 }
 
-/// Creates the tables, unless another process has just done so.
+/// Creates the tables, unless another process has just done so, and those that an older format lacks.
 ///
 /// Eight segments of `words`, not FTS5's four, are merged at a time: a load writes its words less often, and a search has a few
 /// more places to look.
 fn initialise(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if pragma(&transaction, "application_id")? != APPLICATION_ID {
-        transaction.execute_batch(TABLES)?;
+        transaction.execute_batch(&format!("{TABLES} CREATE TABLE {TOMBSTONES}"))?;
         transaction.execute_batch(&format!(
             "CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = '{TOKENIZER}');
             INSERT INTO words (words, rank) VALUES ('automerge', 8);
             PRAGMA application_id = {APPLICATION_ID};
             PRAGMA user_version = {FORMAT};"
         ))?;
+    } else if pragma(&transaction, "user_version")? < FORMAT {
+        transaction.execute_batch(&format!("CREATE TABLE {TOMBSTONES} PRAGMA user_version = {FORMAT};"))?;
     }
     transaction.commit()
 }

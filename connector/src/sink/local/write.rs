@@ -1,6 +1,7 @@
 //! Carries out operations: OpenSearch's external version rules over the rows of `documents`, in one transaction per request.
 //!
-//! Never removes a row: the version of a delete, also of a document that was never there, stays.
+//! Never removes a document's row: the version of a delete, also of a document that was never there, stays, and so does that of a tombstone
+//! when the tombstone is removed.
 
 use std::sync::Arc;
 
@@ -16,7 +17,16 @@ use crate::revision::{Document, MAX_VERSION, VersionType};
 struct Stored {
     key: i64,
     version: u64,
-    deleted: bool,
+    state: State,
+}
+
+/// What a document's row stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Document,
+    Tombstone,
+    /// Nothing but the version of a delete.
+    Gone,
 }
 
 /// One request at work.
@@ -39,6 +49,7 @@ pub(super) fn apply(connection: &mut Connection, operations: &[Operation]) -> ru
             (Some(reply), _) => reply,
             (None, Operation::Index { target, document }) => writing.put(target, document)?,
             (None, Operation::Delete { target }) => writing.delete(target)?,
+            (None, Operation::Tombstone { target, time }) => writing.tombstone(target, *time)?,
         });
     }
     writing.transaction.commit()?;
@@ -74,13 +85,11 @@ impl Writing<'_> {
                 self.transaction.prepare_cached(INSERT)?.execute(params![index, target.id, target.version, target.routing, source])?;
                 (self.transaction.last_insert_rowid(), 201)
             }
-            Some(Stored { key, deleted, .. }) => {
-                if !deleted {
-                    self.forget_words(key, &target.id)?;
-                }
+            Some(Stored { key, state, .. }) => {
+                self.clear(key, state, &target.id)?;
                 const UPDATE: &str = "UPDATE documents SET version = ?2, routing = ?3, source = ?4 WHERE key = ?1";
                 self.transaction.prepare_cached(UPDATE)?.execute(params![key, target.version, target.routing, source])?;
-                (key, if deleted { 201 } else { 200 })
+                (key, if state == State::Gone { 201 } else { 200 })
             }
         };
         self.transaction.prepare_cached("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?.execute(params![key, self.text])?;
@@ -93,20 +102,44 @@ impl Writing<'_> {
         if let Some(reply) = conflict(target, stored.as_ref()) {
             return Ok(reply);
         }
-        match stored {
-            None => {
-                const INSERT: &str = "INSERT INTO documents (index_key, id, version, routing) VALUES (?1, ?2, ?3, ?4)";
-                self.transaction.prepare_cached(INSERT)?.execute(params![index, target.id, target.version, target.routing])?;
-                Ok(Reply::ok(404))
+        let (_, before) = self.empty(index, target, stored)?;
+        Ok(Reply::ok(if before == State::Gone { 404 } else { 200 }))
+    }
+
+    fn tombstone(&mut self, target: &Target, time: u64) -> rusqlite::Result<Reply> {
+        let index = self.index_key(&target.index)?;
+        let stored = self.stored(index, target)?;
+        if let Some(reply) = conflict(target, stored.as_ref()) {
+            return Ok(reply);
+        }
+        let (key, before) = self.empty(index, target, stored)?;
+        let time = i64::try_from(time).unwrap_or(i64::MAX);
+        self.transaction.prepare_cached("INSERT INTO tombstones (key, time) VALUES (?1, ?2)")?.execute([key, time])?;
+        Ok(Reply::ok(if before == State::Gone { 201 } else { 200 }))
+    }
+
+    /// Leaves of a document only the version that the target has; gives its key, and what there was before.
+    fn empty(&self, index: i64, target: &Target, stored: Option<Stored>) -> rusqlite::Result<(i64, State)> {
+        let Some(Stored { key, state, .. }) = stored else {
+            const INSERT: &str = "INSERT INTO documents (index_key, id, version, routing) VALUES (?1, ?2, ?3, ?4)";
+            self.transaction.prepare_cached(INSERT)?.execute(params![index, target.id, target.version, target.routing])?;
+            return Ok((self.transaction.last_insert_rowid(), State::Gone));
+        };
+        self.clear(key, state, &target.id)?;
+        const EMPTY: &str = "UPDATE documents SET version = ?2, routing = ?3, source = NULL WHERE key = ?1";
+        self.transaction.prepare_cached(EMPTY)?.execute(params![key, target.version, target.routing])?;
+        Ok((key, state))
+    }
+
+    /// Takes away what belongs to a document's row, and is not in it.
+    fn clear(&self, key: i64, state: State, id: &str) -> rusqlite::Result<()> {
+        match state {
+            State::Document => self.forget_words(key, id),
+            State::Tombstone => {
+                self.transaction.prepare_cached("DELETE FROM tombstones WHERE key = ?1")?.execute([key])?;
+                Ok(())
             }
-            Some(Stored { key, deleted, .. }) => {
-                if !deleted {
-                    self.forget_words(key, &target.id)?;
-                }
-                const EMPTY: &str = "UPDATE documents SET version = ?2, routing = ?3, source = NULL WHERE key = ?1";
-                self.transaction.prepare_cached(EMPTY)?.execute(params![key, target.version, target.routing])?;
-                Ok(Reply::ok(if deleted { 404 } else { 200 }))
-            }
+            State::Gone => Ok(()),
         }
     }
 
@@ -141,8 +174,17 @@ impl Writing<'_> {
     }
 
     fn stored(&self, index: i64, target: &Target) -> rusqlite::Result<Option<Stored>> {
-        const STORED: &str = "SELECT key, version, source IS NULL FROM documents WHERE index_key = ?1 AND id = ?2";
-        let read = |row: &rusqlite::Row<'_>| Ok(Stored { key: row.get(0)?, version: row.get(1)?, deleted: row.get(2)? });
+        const STORED: &str = "SELECT key, version, source IS NULL,
+            source IS NULL AND EXISTS (SELECT 1 FROM tombstones WHERE tombstones.key = documents.key)
+            FROM documents WHERE index_key = ?1 AND id = ?2";
+        let read = |row: &rusqlite::Row<'_>| {
+            let state = match (row.get(2)?, row.get(3)?) {
+                (false, _) => State::Document,
+                (true, true) => State::Tombstone,
+                (true, false) => State::Gone,
+            };
+            Ok(Stored { key: row.get(0)?, version: row.get(1)?, state })
+        };
         self.transaction.prepare_cached(STORED)?.query_row(params![index, target.id], read).optional()
     }
 }

@@ -211,6 +211,11 @@ pub(super) fn segment(name: &str) -> String {
     utf8_percent_encode(name, KEPT).to_string()
 }
 
+/// A path segment for names and patterns, in which commas and stars have their meaning.
+pub(super) fn pattern_segment(pattern: &str) -> String {
+    segment(pattern).replace("%2C", ",").replace("%2A", "*")
+}
+
 /// The bytes of a file that the configuration names under `option`.
 pub(super) fn read(path: &Path, option: &str) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|error| Error::usage(format!("cannot read {option} {}: {error}", path.display())))
@@ -257,5 +262,6 @@ mod tests {
     fn a_name_is_one_segment_of_a_path() {
         assert_eq!(segment("people-000001"), "people-000001");
         assert_eq!(segment("a/b?c#d%"), "a%2Fb%3Fc%23d%25");
+        assert_eq!((segment("a*,b"), pattern_segment("a*,b/")), ("a%2A%2Cb".to_owned(), "a*,b%2F".to_owned()));
     }
 }

@@ -7,9 +7,25 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// The body of `PUT NAME-000001`. `gc_deletes` is the setting of that name, where the server has it; `given` is a body with `settings`,
-/// `mappings` or `aliases`, or a mapping by itself, and wins over revsync's choices.
-pub(super) fn body(name: &str, gc_deletes: Option<&str>, given: Option<&Value>) -> Value {
+use crate::plan::tombstone::{DELETED, FIELD};
+
+/// The mapping of tombstones, as the body of `PUT INDEX/_mapping`. By itself OpenSearch would take the time for text.
+pub(super) fn tombstone_mapping() -> Value {
+    json!({ "properties": { FIELD: { "properties": {
+        "deleted": { "type": "boolean" },
+        "time": { "type": "date" },
+        "v": { "type": "integer" },
+    } } } })
+}
+
+/// The filter of an alias that hides tombstones from searches and counts. A document that is read by its id is not filtered.
+pub(super) fn tombstone_filter() -> Value {
+    json!({ "bool": { "must_not": { "term": { DELETED: true } } } })
+}
+
+/// The body of `PUT NAME-000001`. `gc_deletes` is the setting of that name, where the server has it; `tombstones` says whether the index
+/// gets any; `given` is a body with `settings`, `mappings` or `aliases`, or a mapping by itself, and wins over revsync's choices.
+pub(super) fn body(name: &str, gc_deletes: Option<&str>, tombstones: bool, given: Option<&Value>) -> Value {
     let mut settings = BTreeMap::new();
     if let Some(gc_deletes) = gc_deletes {
         settings.insert("index.gc_deletes".to_owned(), json!(gc_deletes));
@@ -22,6 +38,13 @@ pub(super) fn body(name: &str, gc_deletes: Option<&str>, given: Option<&Value>) 
         "dynamic_templates": [{"decimals": {"match_mapping_type": "double", "mapping": {"type": "double"}}}],
     });
     let mut aliases = json!({ name: { "is_write_index": true } });
+    if tombstones {
+        lay_over(&mut mappings, Some(&tombstone_mapping()));
+        // A filter of the user's own stands for itself: two laid over each other make a third that nobody wrote.
+        if given.is_none_or(|given| given["aliases"][name]["filter"].is_null()) {
+            aliases[name]["filter"] = tombstone_filter();
+        }
+    }
     match given {
         Some(Value::Object(given)) if ["settings", "mappings", "aliases"].iter().any(|part| given.contains_key(*part)) => {
             if let Some(given) = given.get("settings") {
@@ -71,7 +94,7 @@ mod tests {
     #[test]
     fn an_index_is_created_with_what_revsync_needs() {
         assert_eq!(
-            body("people", Some("24h"), None),
+            body("people", Some("24h"), false, None),
             json!({
                 "settings": {"index.gc_deletes": "24h"},
                 "mappings": {
@@ -82,13 +105,28 @@ mod tests {
                 "aliases": {"people": {"is_write_index": true}},
             })
         );
-        assert_eq!(body("people", None, None)["settings"], json!({}));
+        assert_eq!(body("people", None, false, None)["settings"], json!({}));
+    }
+
+    #[test]
+    fn an_index_of_tombstones_has_their_fields_and_an_alias_that_hides_them() {
+        let created = body("people", Some("24h"), true, None);
+        let fields = json!({"deleted": {"type": "boolean"}, "time": {"type": "date"}, "v": {"type": "integer"}});
+        assert_eq!(created["mappings"]["properties"], json!({"revsync": {"properties": fields}}));
+        let filter = json!({"bool": {"must_not": {"term": {"revsync.deleted": true}}}});
+        assert_eq!(created["aliases"], json!({"people": {"is_write_index": true, "filter": filter}}));
+
+        let given =
+            json!({"mappings": {"properties": {"vin": {"type": "keyword"}}}, "aliases": {"people": {"filter": {"term": {"a": 1}}}}});
+        let created = body("people", Some("24h"), true, Some(&given));
+        assert_eq!(created["mappings"]["properties"], json!({"revsync": {"properties": fields}, "vin": {"type": "keyword"}}));
+        assert_eq!(created["aliases"], json!({"people": {"is_write_index": true, "filter": {"term": {"a": 1}}}}));
     }
 
     #[test]
     fn the_published_index_template_makes_the_same_choices() {
         let template: Value = serde_json::from_str(include_str!("../../../../infra/opensearch/index-template.json")).unwrap();
-        let created = body("people", Some("24h"), None);
+        let created = body("people", Some("24h"), true, None);
         assert_eq!(template["template"]["mappings"], created["mappings"]);
         assert_eq!(template["template"]["settings"], created["settings"]);
     }
@@ -100,7 +138,7 @@ mod tests {
             json!({"index.gc_deletes": "1h", "number_of_shards": 2}),
             json!({"gc_deletes": "1h", "index": {"number_of_shards": 2}}),
         ] {
-            let body = body("people", Some("24h"), Some(&json!({"settings": settings, "mappings": {"date_detection": true}})));
+            let body = body("people", Some("24h"), false, Some(&json!({"settings": settings, "mappings": {"date_detection": true}})));
             assert_eq!(body["settings"], json!({"index.gc_deletes": "1h", "index.number_of_shards": 2}));
             assert_eq!(body["mappings"]["date_detection"], json!(true));
             assert_eq!(body["mappings"]["numeric_detection"], json!(false));
@@ -109,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_only_a_mapping_is_one() {
-        let body = body("people", Some("24h"), Some(&json!({"properties": {"vin": {"type": "keyword"}}})));
+        let body = body("people", Some("24h"), false, Some(&json!({"properties": {"vin": {"type": "keyword"}}})));
         assert_eq!(body["mappings"]["properties"]["vin"]["type"], json!("keyword"));
         assert_eq!(body["mappings"]["date_detection"], json!(false));
     }

@@ -2,7 +2,8 @@
 //!
 //! A missing index NAME is created as NAME-000001 with NAME as its write alias, so that a rebuild can switch the name later; an index or
 //! alias NAME that exists is used as it is. From then on its UUID is known. An index that vanishes, or turns out to be another one, is
-//! blocked until the one that was known is back under its name, or revsync is started again. A name that is switched to another index while
+//! blocked until the one that was known is back under its name, or revsync is started again. Before an index gets its first delete, it is
+//! said how far deletes hold there ([`advice`]), and before its first tombstone, the fields of tombstones are mapped. A name that is switched to another index while
 //! revsync writes to it is blocked in the same way: whether the other one holds what was written before is not for us to guess.
 //!
 //! Not covered: servers that tell no UUID, and OpenSearch Serverless, where a missing index is only seen by its own error. A role that may
@@ -13,13 +14,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use opensearch::http::Method;
-use serde::Deserialize;
 use serde_json::Value;
 
+use super::advice::Uses;
 use super::client::{Client, Content, segment};
-use super::creation;
+use super::describe::{Index, Seen, find_index};
+use super::inspect::said;
 use super::reply::Replies;
+use super::{advice, creation};
 use crate::operation::Operation;
+use crate::plan::deletes::IndexDeletes;
+use crate::plan::mapping::Deletes;
 use crate::plan::outcome::{Class, Failure, Reply};
 
 /// What is known about the names written to.
@@ -28,10 +33,14 @@ pub(super) struct Indices {
     known: RwLock<HashMap<Arc<str>, Known>>,
     /// Held while a name is looked up or created, so that requests that run at once do it once.
     looking: tokio::sync::Mutex<()>,
-    create: bool,
+    pub(super) create: bool,
     gc_deletes: String,
     /// Settings and mappings to create an index with, by name.
     pub(super) bodies: HashMap<String, Value>,
+    /// Which deletes an index can get.
+    pub(super) deletes: IndexDeletes,
+    /// Whether it is said how far deletes hold.
+    pub(super) advises: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,15 +48,8 @@ struct Known {
     index: Index,
     /// Why nothing is written to it at present.
     blocked: Option<Arc<str>>,
-}
-
-/// An index that a name stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Index {
-    /// Whether the name is an alias.
-    pub(super) alias: bool,
-    /// The UUID of the index that is written to; servers that only stand in for OpenSearch give none.
-    pub(super) uuid: Option<Arc<str>>,
+    /// What it has been made ready for.
+    ready: Uses,
 }
 
 /// One index name of a request.
@@ -57,13 +59,16 @@ pub(super) struct Admitted {
     pub(super) index: Index,
     /// Why its operations are not sent.
     pub(super) blocked: Option<Arc<str>>,
+    /// What it has been made ready for, and what it gets.
+    ready: Uses,
+    uses: Uses,
 }
 
 /// How a name came to be usable.
 #[derive(Debug)]
 pub(super) enum Found {
-    Existed(Index),
-    Created(Index),
+    Existed(Seen),
+    Created(Seen),
     Missing,
 }
 
@@ -75,6 +80,8 @@ impl Indices {
             create,
             gc_deletes: gc_deletes.to_owned(),
             bodies: HashMap::new(),
+            deletes: IndexDeletes::default(),
+            advises: true,
         }
     }
 
@@ -84,21 +91,80 @@ impl Indices {
         known.iter().filter(|(_, known)| known.blocked.is_none()).map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// Makes sure that every index of a request exists, each the first time that it is written to.
+    /// Makes sure that every index of a request exists and is ready for what it gets, each the first time.
     pub(super) async fn admit(&self, client: &Client, operations: &[Operation]) -> Result<Vec<Admitted>, Failure> {
         let mut admitted: Vec<Admitted> = Vec::new();
         for operation in operations {
             let name = &operation.target().index;
-            if find(&admitted, name).is_some() {
-                continue;
-            }
-            let known = match self.get(name) {
-                Some(known) if known.blocked.is_none() => known,
-                _ => self.look(client, name).await?,
+            let at = match place(&admitted, name) {
+                Some(at) => at,
+                None => {
+                    let Known { index, blocked, ready } = match self.get(name) {
+                        Some(known) if known.blocked.is_none() => known,
+                        _ => self.look(client, name).await?,
+                    };
+                    let uses = Uses { deletes: false, tombstones: self.gets_tombstones(name) };
+                    admitted.push(Admitted { name: Arc::clone(name), index, blocked, ready, uses });
+                    admitted.len() - 1
+                }
             };
-            admitted.push(Admitted { name: Arc::clone(name), index: known.index, blocked: known.blocked });
+            admitted[at].uses.add(operation);
+        }
+        for Admitted { name, uses, .. } in admitted.iter().filter(|one| one.blocked.is_none() && !one.ready.cover(one.uses)) {
+            self.make_ready(client, name, *uses).await?;
         }
         Ok(admitted)
+    }
+
+    fn gets_tombstones(&self, name: &str) -> bool {
+        self.deletes.may(name, Deletes::Tombstone)
+    }
+
+    /// Says once how far deletes hold in an index, and maps what tombstones need.
+    async fn make_ready(&self, client: &Client, name: &Arc<str>, uses: Uses) -> Result<(), Failure> {
+        let _one_at_a_time = self.looking.lock().await;
+        let Some(known) = self.get(name).filter(|known| !known.ready.cover(uses)) else { return Ok(()) };
+        // What has gone meanwhile shows in the answer to the write.
+        if self.advises
+            && let Some(seen) = find_index(client, name).await?
+        {
+            for advice in self.prepare(client, name, seen, uses.without(known.ready)).await? {
+                tracing::warn!("{advice}");
+            }
+        }
+        self.put(name, Known { ready: known.ready.and(uses), ..known });
+        Ok(())
+    }
+
+    /// Maps what tombstones need in an index that has them, and gives what else is to be known about deletes there.
+    pub(super) async fn prepare(&self, client: &Client, name: &str, mut seen: Seen, uses: Uses) -> Result<Vec<advice::Advice>, Failure> {
+        let mut refusal = None;
+        if uses.tombstones && !seen.mapped {
+            let path = format!("{}/_mapping", segment(&seen.concrete));
+            let mapping = Content::Json(Bytes::from(creation::tombstone_mapping().to_string()));
+            let answer = client.send(Method::Put, &path, &[], mapping).await?;
+            seen.mapped = answer.is_success();
+            if !seen.mapped {
+                refusal = match client.judged(&answer) {
+                    // An outage passes, and then it is tried again; a refusal is for a person.
+                    failure @ Failure::Retry { class: Class::Throttled | Class::Unavailable, .. } => return Err(failure),
+                    failure => Some(said(failure)),
+                };
+            }
+        }
+        Ok(self.advice(client, name, &seen, uses, refusal.as_deref()))
+    }
+
+    /// What is to be known about deletes in an index. `refusal` is what the server said to the mapping of tombstones.
+    pub(super) fn advice(&self, client: &Client, name: &str, seen: &Seen, uses: Uses, refusal: Option<&str>) -> Vec<advice::Advice> {
+        // Serverless has no such setting.
+        let gc_deletes = (!client.serverless).then_some(self.gc_deletes.as_str());
+        advice::advice(name, seen, uses, gc_deletes, refusal)
+    }
+
+    /// What an index can get by the rules.
+    pub(super) fn uses(&self, name: &str) -> Uses {
+        Uses { deletes: self.deletes.may(name, Deletes::Delete), tombstones: self.gets_tombstones(name) }
     }
 
     fn get(&self, name: &str) -> Option<Known> {
@@ -125,13 +191,17 @@ impl Indices {
             Err(failure) => return Err(failure),
         };
         let known = match (before, found) {
-            (None, Found::Existed(index) | Found::Created(index)) => Known { index, blocked: None },
+            (None, Found::Existed(seen)) => Known { index: seen.index, blocked: None, ready: Uses::default() },
+            (None, Found::Created(seen)) => {
+                let ready = Uses { deletes: true, tombstones: self.gets_tombstones(name) };
+                Known { index: seen.index, blocked: None, ready }
+            }
             // Not remembered: it has never been there, so whoever makes it is welcome.
             (None, Found::Missing) => {
                 return Ok(missing(format!("index {name} does not exist and create_index is off; run revsync setup")));
             }
-            (Some(known), Found::Existed(index) | Found::Created(index)) if index.uuid == known.index.uuid => {
-                Known { index, blocked: None }
+            (Some(known), Found::Existed(seen) | Found::Created(seen)) if seen.index.uuid == known.index.uuid => {
+                Known { index: seen.index, blocked: None, ..known }
             }
             (Some(known), Found::Missing) => Known { blocked: Some(vanished(name)), ..known },
             (Some(known), Found::Existed(_) | Found::Created(_)) => Known { blocked: Some(replaced(name)), ..known },
@@ -142,8 +212,8 @@ impl Indices {
 
     /// Finds the index behind a name, or creates it.
     pub(super) async fn ensure(&self, client: &Client, name: &str, create: bool) -> Result<Found, Failure> {
-        if let Some(index) = find_index(client, name).await? {
-            return Ok(Found::Existed(index));
+        if let Some(seen) = find_index(client, name).await? {
+            return Ok(Found::Existed(seen));
         }
         if !create {
             return Ok(Found::Missing);
@@ -151,7 +221,7 @@ impl Indices {
         let first = format!("{name}-000001");
         // Serverless has no such setting.
         let gc_deletes = (!client.serverless).then_some(self.gc_deletes.as_str());
-        let body = creation::body(name, gc_deletes, self.bodies.get(name));
+        let body = creation::body(name, gc_deletes, self.gets_tombstones(name), self.bodies.get(name));
         let answer = client.send(Method::Put, &segment(&first), &[], Content::Json(Bytes::from(body.to_string()))).await?;
         let created = answer.is_success();
         if !created {
@@ -169,8 +239,8 @@ impl Indices {
             }
         }
         match find_index(client, name).await? {
-            Some(index) if created => Ok(Found::Created(index)),
-            Some(index) => Ok(Found::Existed(index)),
+            Some(seen) if created => Ok(Found::Created(seen)),
+            Some(seen) => Ok(Found::Existed(seen)),
             None => Err(Failure::Retry {
                 class: Class::Blocked,
                 what: format!(
@@ -184,7 +254,7 @@ impl Indices {
     /// Blocks what the replies of a request show to have vanished or changed, and unsettles what was written to an index of which nobody knew.
     pub(super) fn watch(&self, admitted: &[Admitted], sent: &[&Operation], replies: &mut Replies) {
         let mut guards = replies.guards.iter();
-        for Admitted { name, index, .. } in admitted.iter().filter(|admitted| admitted.blocked.is_none()) {
+        for Admitted { name, index, ready, uses, .. } in admitted.iter().filter(|admitted| admitted.blocked.is_none()) {
             let Some(uuid) = &index.uuid else { continue };
             let reached = if index.alias { guards.next() } else { guards.nth(1) };
             let changed = reached.and_then(Option::as_deref).is_some_and(|now| now != "_na_" && now != &**uuid);
@@ -192,21 +262,27 @@ impl Indices {
             if changed {
                 let what = replaced(name);
                 its_replies.for_each(|(_, reply)| *reply = Reply::error(404, "index_not_found_exception", &what));
-                self.put(name, Known { index: index.clone(), blocked: Some(what) });
+                self.put(name, Known { index: index.clone(), blocked: Some(what), ready: ready.and(*uses) });
             } else if its_replies.any(|(_, reply)| reply.error.as_ref().is_some_and(|fault| fault.kind == "index_not_found_exception")) {
-                self.put(name, Known { index: index.clone(), blocked: Some(vanished(name)) });
+                self.put(name, Known { index: index.clone(), blocked: Some(vanished(name)), ready: ready.and(*uses) });
             }
         }
     }
 }
 
-/// The entry of a name in a request. Names are nearly always shared, so comparing addresses finds most.
+/// The entry of a name in a request.
 pub(super) fn find<'a>(admitted: &'a [Admitted], name: &Arc<str>) -> Option<&'a Admitted> {
-    admitted.iter().find(|admitted| Arc::ptr_eq(&admitted.name, name)).or_else(|| admitted.iter().find(|admitted| admitted.name == *name))
+    place(admitted, name).map(|at| &admitted[at])
+}
+
+/// The place of a name in a request. Names are nearly always shared, so comparing addresses finds most.
+fn place(admitted: &[Admitted], name: &Arc<str>) -> Option<usize> {
+    let shared = admitted.iter().position(|admitted| Arc::ptr_eq(&admitted.name, name));
+    shared.or_else(|| admitted.iter().position(|admitted| admitted.name == *name))
 }
 
 fn missing(what: String) -> Known {
-    Known { index: Index { alias: false, uuid: None }, blocked: Some(what.into()) }
+    Known { index: Index { alias: false, uuid: None }, blocked: Some(what.into()), ready: Uses::default() }
 }
 
 fn vanished(name: &str) -> Arc<str> {
@@ -215,132 +291,4 @@ fn vanished(name: &str) -> Arc<str> {
 
 fn replaced(name: &str) -> Arc<str> {
     format!("index {name} is no longer the one that was written to before; if the new one is meant, start revsync again").into()
-}
-
-#[derive(Deserialize)]
-struct Described {
-    #[serde(default)]
-    aliases: HashMap<String, Alias>,
-    #[serde(default)]
-    settings: Settings,
-}
-
-impl Described {
-    fn uuid(&self) -> Option<Arc<str>> {
-        self.settings.index.uuid.as_deref().map(Arc::from)
-    }
-}
-
-#[derive(Deserialize, Default)]
-struct Alias {
-    is_write_index: Option<bool>,
-}
-
-#[derive(Deserialize, Default)]
-struct Settings {
-    #[serde(default)]
-    index: IndexSettings,
-}
-
-#[derive(Deserialize, Default)]
-struct IndexSettings {
-    uuid: Option<String>,
-}
-
-async fn find_index(client: &Client, name: &str) -> Result<Option<Index>, Failure> {
-    let filter: &[(&str, &str)] = if client.serverless { &[] } else { &[("filter_path", "*.aliases,*.settings.index.uuid")] };
-    let answer = client.send(Method::Get, &segment(name), filter, Content::Empty).await?;
-    if answer.status == 404 && matches!(answer.error_type().as_deref(), None | Some("index_not_found_exception")) {
-        return Ok(None);
-    }
-    if !answer.is_success() {
-        return Err(client.judged(&answer));
-    }
-    let described: HashMap<String, Described> = serde_json::from_slice(&answer.body).map_err(|_| Failure::Retry {
-        class: Class::Unavailable,
-        what: format!("{} described index {name} in a way that is not OpenSearch's", client.place),
-        after: None,
-    })?;
-    interpret(name, &described).map(Some)
-}
-
-fn interpret(name: &str, described: &HashMap<String, Described>) -> Result<Index, Failure> {
-    if described.is_empty() {
-        return Ok(Index { alias: false, uuid: None });
-    }
-    if let Some(index) = described.get(name) {
-        return Ok(Index { alias: false, uuid: index.uuid() });
-    }
-    let members: Vec<(&Alias, &Described)> = described.values().filter_map(|index| Some((index.aliases.get(name)?, index))).collect();
-    let write_index = members.iter().find(|(alias, _)| alias.is_write_index == Some(true)).or(match members.as_slice() {
-        [only] if only.0.is_write_index.is_none() => Some(only),
-        _ => None,
-    });
-    match write_index {
-        Some((_, index)) => Ok(Index { alias: true, uuid: index.uuid() }),
-        None if members.is_empty() => Err(Failure::Misconfigured {
-            what: format!("{name} is neither an index nor an alias; a data stream takes no external versions"),
-        }),
-        None => Err(Failure::Misconfigured {
-            what: format!("alias {name} has no write index: set is_write_index on one of its {} indices", members.len()),
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn described(text: &str) -> HashMap<String, Described> {
-        serde_json::from_str(text).unwrap()
-    }
-
-    fn found(text: &str) -> Result<Index, Failure> {
-        interpret("people", &described(text))
-    }
-
-    fn index(alias: bool, uuid: &str) -> Index {
-        Index { alias, uuid: Some(uuid.into()) }
-    }
-
-    #[test]
-    fn a_name_is_an_index_or_an_alias_with_one_write_index() {
-        assert_eq!(found(r#"{"people":{"aliases":{},"settings":{"index":{"uuid":"a"}}}}"#).unwrap(), index(false, "a"));
-        assert_eq!(
-            found(r#"{"people-1":{"aliases":{"people":{}},"settings":{"index":{"uuid":"a"}}}}"#).unwrap(),
-            index(true, "a"),
-            "a lone index behind an alias is its write index"
-        );
-        assert_eq!(
-            found(
-                r#"{"people-1":{"aliases":{"people":{"is_write_index":false}},"settings":{"index":{"uuid":"a"}}},
-                    "people-2":{"aliases":{"people":{"is_write_index":true}},"settings":{"index":{"uuid":"b"}}}}"#
-            )
-            .unwrap(),
-            index(true, "b")
-        );
-    }
-
-    #[test]
-    fn an_alias_without_a_write_index_and_a_data_stream_are_refused() {
-        for (text, expected) in [
-            (r#"{"people-1":{"aliases":{"people":{}}},"people-2":{"aliases":{"people":{}}}}"#, "one of its 2 indices"),
-            (r#"{"people-1":{"aliases":{"people":{"is_write_index":false}}}}"#, "has no write index"),
-            (r#"{".ds-people-000001":{"aliases":{},"settings":{"index":{"uuid":"a"}}}}"#, "data stream"),
-        ] {
-            match found(text) {
-                Err(Failure::Misconfigured { what }) => assert!(what.contains(expected), "{what}"),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_server_that_tells_no_uuid_is_not_asked_for_it() {
-        assert_eq!(
-            found(r#"{"people":{"aliases":{},"mappings":{},"settings":{"index":{}}}}"#).unwrap(),
-            Index { alias: false, uuid: None }
-        );
-        assert_eq!(found("{}").unwrap(), Index { alias: false, uuid: None });
-    }
 }

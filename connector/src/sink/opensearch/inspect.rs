@@ -9,7 +9,9 @@ use opensearch::http::Method;
 use serde::Deserialize;
 
 use super::OpenSearch;
+use super::advice::Advice;
 use super::client::{Answer, Client, Content, Trouble, TroubleKind, segment};
+use super::describe::find_index;
 use super::indices::Found;
 use crate::error::{Error, Kind};
 use crate::plan::outcome::Failure;
@@ -67,20 +69,39 @@ impl OpenSearch {
         }
     }
 
-    /// Makes sure that each index exists, creating the missing ones, and says what was done, one line per name.
+    /// Makes sure that each index exists, creating the missing ones, and that it has what tombstones need where it gets any. Says what was
+    /// done, one line per name, and what is to be known about deletes in those that existed.
     ///
     /// # Errors
     /// [`Kind::Sink`] at the first name that cannot be made.
-    pub async fn setup(&self, names: &[&str]) -> Result<Vec<String>, Error> {
-        let mut done = Vec::new();
+    pub async fn setup(&self, names: &[&str]) -> Result<(Vec<String>, Vec<Advice>), Error> {
+        let (mut done, mut advice) = (Vec::new(), Vec::new());
+        let failed = |failure| refused(&self.client, failure);
         for name in names {
-            done.push(match self.indices.ensure(&self.client, name, true).await.map_err(|failure| refused(&self.client, failure))? {
+            let uses = self.indices.uses(name);
+            done.push(match self.indices.ensure(&self.client, name, true).await.map_err(failed)? {
+                Found::Created(_) if uses.tombstones => {
+                    format!("created index {name}-000001 with write alias {name}, which hides tombstones")
+                }
                 Found::Created(_) => format!("created index {name}-000001 with write alias {name}"),
-                Found::Existed(index) if index.alias => format!("alias {name} exists and is used as it is"),
-                Found::Existed(_) | Found::Missing => format!("index {name} exists and is used as it is"),
+                Found::Existed(seen) => {
+                    let kind = if seen.index.alias { "alias" } else { "index" };
+                    advice.extend(self.indices.prepare(&self.client, name, seen, uses).await.map_err(failed)?);
+                    format!("{kind} {name} exists and is used as it is")
+                }
+                Found::Missing => format!("index {name} exists and is used as it is"),
             });
         }
-        Ok(done)
+        Ok((done, advice))
+    }
+
+    /// What is to be known about deletes in an index, by the rules for it; nothing where the index does not exist. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Kind::Sink`] where the server cannot be reached, or refuses to describe the index.
+    pub async fn advice(&self, name: &str) -> Result<Vec<Advice>, Error> {
+        let seen = find_index(&self.client, name).await.map_err(|failure| refused(&self.client, failure))?;
+        Ok(seen.map(|seen| self.indices.advice(&self.client, name, &seen, self.indices.uses(name), None)).unwrap_or_default())
     }
 
     /// Tries on a scratch index, whose name begins with `index`, all that delivery needs: create, write with an external version, have an
@@ -152,13 +173,18 @@ pub(super) fn accepted(client: &Client, answer: Answer, what: &str) -> Result<An
 
 /// The error of a command for what would be a failure of delivery.
 fn refused(client: &Client, failure: Failure) -> Error {
-    let what = match failure {
+    let what = said(failure);
+    if what.contains(&client.place) { Error::new(Kind::Sink, what) } else { Error::new(Kind::Sink, format!("{}: {what}", client.place)) }
+}
+
+/// What a server said, as far as it may be told.
+pub(super) fn said(failure: Failure) -> String {
+    match failure {
         Failure::Retry { what, .. } | Failure::TooLarge { what, .. } | Failure::Unauthorized { what } | Failure::Misconfigured { what } => {
             what
         }
         Failure::Invalid(fault) => fault.reason,
-    };
-    if what.contains(&client.place) { Error::new(Kind::Sink, what) } else { Error::new(Kind::Sink, format!("{}: {what}", client.place)) }
+    }
 }
 
 fn not_opensearch(client: &Client, why: &str) -> Error {

@@ -1,15 +1,17 @@
 //! OpenSearch as a sink: one `write` is one `_bulk` request.
 //!
 //! [`request`] makes the body, `client` sends it with a `proof` of who we are (`sign` for AWS), `reply` reads the answer (and `redact` what
-//! may be told of it), `indices` sees to it that the index exists and stays the same one (`creation` with what it is made), `inspect` and
-//! `search` are what the commands ask for beside writing.
+//! may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation` with what it is
+//! made, `advice` how far deletes hold in it), `inspect`, `search` and `sweep` are what the commands ask for beside writing.
 //!
 //! Tries once and reports. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)), and never makes an index anew that
 //! was there and is gone.
 
+mod advice;
 mod client;
 pub mod config;
 mod creation;
+mod describe;
 mod indices;
 mod inspect;
 mod proof;
@@ -18,6 +20,7 @@ mod reply;
 pub mod request;
 mod search;
 mod sign;
+mod sweep;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -30,6 +33,7 @@ use flate2::write::GzEncoder;
 use opensearch::http::Method;
 use serde_json::Value;
 
+pub use self::advice::Advice;
 use self::client::{Client, Content, Trouble, TroubleKind, segment};
 pub use self::config::Config;
 use self::indices::{Admitted, Indices, find};
@@ -37,6 +41,7 @@ pub use self::inspect::Probe;
 use super::{Pending, Sink};
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::plan::deletes::IndexDeletes;
 use crate::plan::outcome::{Class, Failure, Reply};
 
 /// An OpenSearch server or cluster, 2.x or 3.x, an Amazon OpenSearch Service domain, or (experimental) a Serverless collection.
@@ -45,6 +50,9 @@ pub struct OpenSearch {
     client: Client,
     indices: Indices,
     gzip: bool,
+    /// How long the server may wait for a shard, in its own notation. Its default of a minute is longer than a request may take: one red index
+    /// would then cost the answers for all others.
+    shard_timeout: String,
 }
 
 impl OpenSearch {
@@ -70,6 +78,7 @@ impl OpenSearch {
             client: Client::new(config, credentials).await?,
             indices: Indices::new(config.create_index, &config.gc_deletes),
             gzip: config.gzip,
+            shard_timeout: format!("{}ms", config.request_timeout.as_millis() / 3),
         })
     }
 
@@ -78,6 +87,21 @@ impl OpenSearch {
     #[must_use]
     pub fn with_mappings(mut self, bodies: HashMap<String, Value>) -> Self {
         self.indices.bodies = bodies;
+        self
+    }
+
+    /// Says which deletes an index can get: one that gets tombstones is created behind an alias that hides them. Without this every index
+    /// gets plain deletes.
+    #[must_use]
+    pub fn with_deletes(mut self, deletes: IndexDeletes) -> Self {
+        self.indices.deletes = deletes;
+        self
+    }
+
+    /// As a sweep wants it: an index that is gone is not made anew, and nothing is said about how far deletes hold.
+    #[must_use]
+    pub fn for_sweep(mut self) -> Self {
+        (self.indices.create, self.indices.advises) = (false, false);
         self
     }
 
@@ -93,11 +117,11 @@ impl OpenSearch {
         let sent: Vec<&Operation> = operations.iter().filter(|operation| blocked(operation).is_none()).collect();
         let (body, guards) = self.encode(&sent, &admitted);
         let content = Content::Lines { bytes: body, gzip: self.gzip };
-        let answer = self.client.send(Method::Post, "_bulk", &[("filter_path", reply::FILTER_PATH)], content).await?;
+        let answer = self.client.send(Method::Post, "_bulk", self.bulk_query().as_slice(), content).await?;
         if !answer.is_success() {
             return Err(self.client.judged(&answer));
         }
-        let mut replies = reply::parse(&answer.body, sent.iter().map(|operation| operation.action()), guards)?;
+        let mut replies = reply::parse(&answer.body, sent.iter().map(|operation| request::action(operation)), guards)?;
         self.indices.watch(&admitted, &sent, &mut replies);
         if sent.len() == operations.len() {
             return Ok(replies.operations);
@@ -108,6 +132,15 @@ impl OpenSearch {
             None => answered.next(),
         });
         Ok(all.collect())
+    }
+
+    fn bulk_query(&self) -> Vec<(&str, &str)> {
+        let mut query = vec![("filter_path", reply::FILTER_PATH)];
+        // Serverless has no shards to wait for, and is not asked for more than it documents.
+        if !self.client.serverless {
+            query.push(("timeout", &self.shard_timeout));
+        }
+        query
     }
 
     /// The body, and how many guards stand at its end.

@@ -1,10 +1,13 @@
-//! Operations to the body of a `_bulk` request: one action line each, and the document's line below it where there is a document.
+//! Operations to the body of a `_bulk` request: one action line each, and the document's line below it where there is a document. A
+//! tombstone is a document like any other.
 //!
 //! Pure: bytes are appended to one buffer and nothing else happens. Never parses or checks a document, never asks for a refresh, and never
 //! writes an action without a version: every line carries `version` and `version_type`, so the index itself refuses what is stale.
 //! (Format: OpenSearch Bulk API; newline-delimited JSON, the last byte is a newline.)
 
 use crate::operation::{Operation, Target};
+use crate::plan::tombstone;
+use crate::revision::Document;
 
 /// Appends the lines of all operations, in their order. A delete has no document line.
 pub fn encode(operations: &[Operation], out: &mut Vec<u8>) {
@@ -18,19 +21,30 @@ pub fn encode(operations: &[Operation], out: &mut Vec<u8>) {
 /// this on writes of documents, and ignores it on deletes ([`append_guards`]).
 pub fn append(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
     match operation {
-        Operation::Index { target, document } => {
-            out.extend_from_slice(br#"{"index":{"#);
-            append_target(target, out);
-            out.extend_from_slice(if require_alias { b",\"require_alias\":true}}\n" } else { b"}}\n" });
-            out.extend_from_slice(document.as_bytes());
-            out.push(b'\n');
-        }
+        Operation::Index { target, document } => append_document(target, document, require_alias, out),
+        Operation::Tombstone { target, time } => append_document(target, &tombstone::document(*time), require_alias, out),
         Operation::Delete { target } => {
             out.extend_from_slice(br#"{"delete":{"#);
             append_target(target, out);
             out.extend_from_slice(b"}}\n");
         }
     }
+}
+
+/// The name of an operation's action: the key of its action line, and of its item in the answer.
+pub fn action(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Index { .. } | Operation::Tombstone { .. } => "index",
+        Operation::Delete { .. } => "delete",
+    }
+}
+
+fn append_document(target: &Target, document: &Document, require_alias: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"index":{"#);
+    append_target(target, out);
+    out.extend_from_slice(if require_alias { b",\"require_alias\":true}}\n" } else { b"}}\n" });
+    out.extend_from_slice(document.as_bytes());
+    out.push(b'\n');
 }
 
 /// The id in [`append_guards`]. Nothing is ever written under it.
@@ -107,7 +121,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::revision::{Document, VersionType};
+    use crate::revision::VersionType;
 
     fn target(index: &str, id: &str, version: u64) -> Target {
         Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None }
@@ -137,6 +151,17 @@ mod tests {
             text(&[Operation::Delete { target: target("people", "4Ksf", 9_223_372_036_854_775_807) }]),
             "{\"delete\":{\"_index\":\"people\",\"_id\":\"4Ksf\",\"version\":9223372036854775807,\"version_type\":\"external\"}}\n"
         );
+    }
+
+    #[test]
+    fn a_tombstone_is_written_as_a_document_at_the_deletes_version() {
+        let tombstone = Operation::Tombstone { target: target("people", "4Ksf", 7), time: 1_732_868_100_000 };
+        assert_eq!(
+            text(std::slice::from_ref(&tombstone)),
+            "{\"index\":{\"_index\":\"people\",\"_id\":\"4Ksf\",\"version\":7,\"version_type\":\"external\"}}\n\
+             {\"revsync\":{\"v\":1,\"deleted\":true,\"time\":\"2024-11-29T08:15:00Z\"}}\n"
+        );
+        assert_eq!((action(&tombstone), tombstone.action()), ("index", "tombstone"));
     }
 
     #[test]

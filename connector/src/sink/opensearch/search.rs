@@ -9,9 +9,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-use super::client::{Content, segment};
+use super::client::{Content, pattern_segment, segment};
 use super::{OpenSearch, inspect};
 use crate::error::{Error, Kind};
+use crate::plan::tombstone::DELETED;
 use crate::sink::Hit;
 
 /// Marks on the wire, of a private use area: the server trims control characters from the ends of a fragment, and with them the marks of
@@ -48,7 +49,7 @@ struct Found {
 
 impl OpenSearch {
     /// Searches all fields of the indices that `pattern` names (`people`, `people,cars`, `*`) for documents with every word of `text`, the
-    /// best `limit` first (at most 10,000, the server's own limit).
+    /// best `limit` first (at most 10,000, the server's own limit). Tombstones are never found.
     ///
     /// # Errors
     /// [`Kind::Sink`] where the server cannot be reached or refuses.
@@ -56,7 +57,11 @@ impl OpenSearch {
         let body = json!({
             "size": limit,
             "version": true,
-            "query": { "simple_query_string": { "query": text, "fields": ["*"], "default_operator": "and", "lenient": true } },
+            "query": { "bool": {
+                "must": { "simple_query_string": { "query": text, "fields": ["*"], "default_operator": "and", "lenient": true } },
+                // An alias of ours hides them already; the index itself does not. Lenient, because the field may be somebody's own.
+                "must_not": { "match": { DELETED: { "query": true, "lenient": true } } },
+            } },
             "highlight": {
                 "fields": { "*": {} },
                 "pre_tags": [OPEN],
@@ -64,8 +69,7 @@ impl OpenSearch {
                 "require_field_match": false,
             },
         });
-        // Commas and stars have their meaning here.
-        let path = format!("{}/_search", segment(pattern).replace("%2C", ",").replace("%2A", "*"));
+        let path = format!("{}/_search", pattern_segment(pattern));
         let content = Content::Json(Bytes::from(body.to_string()));
         let answer = self.client.send(Method::Post, &path, &[], content).await.map_err(|trouble| inspect::unreachable(&trouble))?;
         let answer = inspect::accepted(&self.client, answer, &format!("to search {pattern}"))?;

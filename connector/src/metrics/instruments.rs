@@ -1,0 +1,133 @@
+//! What can be watched while a line runs: every instrument by its name, in one list.
+//!
+//! Goes through the `metrics` facade: without a recorder all of this costs next to nothing, and whoever installs one (the worker's HTTP
+//! endpoint, a test) sees every name from the start. Only run/ turns these; the pure rooms hand counts back instead.
+
+use std::time::Duration;
+
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+
+use super::{Counts, Skip};
+
+/// How an instrument counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only ever grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution.
+    Histogram,
+}
+
+/// An instrument: its name, its kind, its label if it has one, and what it tells.
+pub type Instrument = (&'static str, Kind, Option<&'static str>, &'static str);
+
+/// Every instrument. The first nine are the counts of a report and add up as they do there.
+pub const ALL: [Instrument; 20] = [
+    ("revsync_received_total", Kind::Counter, None, "Units read: each revision, and each record that carries none"),
+    ("revsync_indexed_total", Kind::Counter, None, "Documents written"),
+    ("revsync_deleted_total", Kind::Counter, None, "Documents deleted"),
+    ("revsync_stale_total", Kind::Counter, None, "Writes refused because the index holds something at least as new"),
+    ("revsync_absent_total", Kind::Counter, None, "Deletes of documents that the index did not have"),
+    ("revsync_compacted_total", Kind::Counter, None, "Revisions not sent because a newer one of their document was"),
+    ("revsync_skipped_total", Kind::Counter, Some("reason"), "Units settled without an operation"),
+    ("revsync_dead_letters_total", Kind::Counter, None, "Units stored as dead letters"),
+    ("revsync_pending", Kind::Gauge, None, "Units read and not settled"),
+    ("revsync_bytes_total", Kind::Counter, None, "Bytes of records read"),
+    ("revsync_requests_total", Kind::Counter, Some("answer"), "Requests sent to the sink, by what came back"),
+    ("revsync_request_seconds", Kind::Histogram, None, "Time from sending a request to its answer"),
+    ("revsync_request_bytes_total", Kind::Counter, None, "Bytes of operations sent, before compression, each time they are sent"),
+    ("revsync_retries_total", Kind::Counter, Some("class"), "Operations that have to be sent again, by the class of the reason"),
+    ("revsync_requests_in_flight", Kind::Gauge, None, "Requests that are with the sink"),
+    ("revsync_lanes_in_use", Kind::Gauge, None, "Lanes with an operation under way; of a document never more than one is"),
+    ("revsync_bytes_in_flight", Kind::Gauge, None, "Bytes of records and operations that are not settled"),
+    ("revsync_parked_bytes", Kind::Gauge, None, "Of the bytes in flight, those that wait for an index that cannot be written"),
+    ("revsync_index_blocked", Kind::Gauge, Some("index"), "1 while the index cannot be written and its operations are parked"),
+    ("revsync_source_paused", Kind::Gauge, None, "1 while nothing is read because too much waits for a blocked index"),
+];
+
+/// What a request came back with, in `revsync_requests_total`.
+pub const ANSWERS: [&str; 8] = ["ok", "throttled", "unavailable", "blocked", "unknown", "too_large", "invalid", "refused"];
+
+/// The classes of `revsync_retries_total`.
+pub const CLASSES: [&str; 4] = ["throttled", "unavailable", "blocked", "unknown"];
+
+/// Tells the recorder of every instrument, so that each is there before it first counts.
+pub fn announce() {
+    for (name, kind, label, help) in ALL {
+        match kind {
+            Kind::Counter => describe_counter!(name, help),
+            Kind::Gauge => describe_gauge!(name, help),
+            Kind::Histogram => describe_histogram!(name, help),
+        }
+        match (name, kind, label) {
+            (_, Kind::Counter, None) => counter!(name).increment(0),
+            (_, Kind::Gauge, None) => gauge!(name).set(0.0),
+            ("revsync_skipped_total", ..) => Skip::ALL.iter().for_each(|reason| counter!(name, "reason" => reason.as_str()).increment(0)),
+            ("revsync_requests_total", ..) => ANSWERS.iter().for_each(|answer| counter!(name, "answer" => *answer).increment(0)),
+            ("revsync_retries_total", ..) => CLASSES.iter().for_each(|class| counter!(name, "class" => *class).increment(0)),
+            _ => {}
+        }
+    }
+}
+
+/// Adds what has been counted since `before`.
+pub fn counted(before: &Counts, now: &Counts) {
+    let pairs = [
+        ("revsync_received_total", before.received, now.received),
+        ("revsync_indexed_total", before.indexed, now.indexed),
+        ("revsync_deleted_total", before.deleted, now.deleted),
+        ("revsync_stale_total", before.stale, now.stale),
+        ("revsync_absent_total", before.absent, now.absent),
+        ("revsync_compacted_total", before.compacted, now.compacted),
+        ("revsync_dead_letters_total", before.dead_letters, now.dead_letters),
+        ("revsync_bytes_total", before.bytes, now.bytes),
+    ];
+    for (name, before, now) in pairs {
+        if now > before {
+            counter!(name).increment(now - before);
+        }
+    }
+    for (reason, count) in &now.skipped {
+        let before = before.skipped.get(reason).copied().unwrap_or_default();
+        if *count > before {
+            counter!("revsync_skipped_total", "reason" => reason.as_str()).increment(count - before);
+        }
+    }
+    gauge!("revsync_pending").set(now.pending as f64);
+}
+
+/// A request came back; `answer` is one of [`ANSWERS`].
+pub fn request(answer: &'static str, took: Duration, bytes: usize) {
+    counter!("revsync_requests_total", "answer" => answer).increment(1);
+    histogram!("revsync_request_seconds").record(took.as_secs_f64());
+    counter!("revsync_request_bytes_total").increment(bytes as u64);
+}
+
+/// Operations have to be sent again; `class` is one of [`CLASSES`].
+pub fn retries(class: &'static str, operations: usize) {
+    counter!("revsync_retries_total", "class" => class).increment(operations as u64);
+}
+
+/// Requests are with the sink.
+pub fn requests_in_flight(requests: usize) {
+    gauge!("revsync_requests_in_flight").set(requests as f64);
+}
+
+/// What is under way.
+pub fn under_way(lanes: usize, bytes: usize, parked: usize) {
+    gauge!("revsync_lanes_in_use").set(lanes as f64);
+    gauge!("revsync_bytes_in_flight").set(bytes as f64);
+    gauge!("revsync_parked_bytes").set(parked as f64);
+}
+
+/// An index cannot be written, or can be again.
+pub fn index_blocked(index: &str, blocked: bool) {
+    gauge!("revsync_index_blocked", "index" => index.to_owned()).set(f64::from(u8::from(blocked)));
+}
+
+/// Nothing is read for now, or is again.
+pub fn source_paused(paused: bool) {
+    gauge!("revsync_source_paused").set(f64::from(u8::from(paused)));
+}
