@@ -146,6 +146,29 @@ fn dead_letters_of_the_function_go_into_a_queue() {
 }
 
 #[test]
+fn a_cold_start_needs_no_sink_and_a_batch_that_cannot_be_written_comes_back_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let to = format!("http://{nobody}");
+    let letters = folder.path().join("letters.jsonl");
+    let dead_letters = format!("file:{}", letters.display());
+    let variables = [
+        ("AWS_LAMBDA_RUNTIME_API", address.as_str()),
+        ("REVSYNC_TO", to.as_str()),
+        ("REVSYNC_DEAD_LETTERS", dead_letters.as_str()),
+        ("REVSYNC_GIVE_UP_AFTER", "300ms"),
+    ];
+    let _function = Function(function(&variables).stderr(Stdio::null()).spawn().expect("the function starts"));
+    let event = fixture("vehicle-registration/lambda-event.json");
+    let answers = serve(&listener, &[&event, &event]);
+    assert_eq!((answers[0].0.as_str(), &answers[0]), ("response", &answers[1]), "the same function answers again");
+    assert!(answers[0].1.starts_with(r#"{"batchItemFailures":[{"itemIdentifier":""#), "{}", answers[0].1);
+    assert!(!letters.exists(), "an outage is no dead letter");
+}
+
+#[test]
 fn the_function_does_not_start_without_a_sink_and_a_place_for_dead_letters() {
     for (variables, expected) in [
         (&[][..], "error: no sink is named; set REVSYNC_TO"),

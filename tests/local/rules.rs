@@ -73,6 +73,22 @@ fn a_rule_that_keeps_what_was_deleted_keeps_rows_that_leave() {
 }
 
 #[test]
+fn a_row_that_leaves_under_a_rule_with_tombstones_is_hidden_behind_one() {
+    let folder = Folder::new();
+    let rules = format!("{WITHOUT_XX}deletes = \"tombstone\"\n");
+    let done = sync(&folder, &rules, &[car("a", 0, Some("WA")), car("a", 1, Some("XX"))]);
+    assert_eq!((done.count("indexed"), done.count("deleted")), (1, 1), "{done:?}");
+    let index = Local::open_existing(&folder.path().join("revsync.db")).unwrap();
+    let (version, source) = index.get("car", "a").unwrap().unwrap();
+    assert!(version == 1 && source.contains("\"deleted\":true") && !source.contains("XX"), "{source}");
+    assert_eq!(index.count("car").unwrap(), 0);
+    let explained = folder.revsync(&["--config", "rules.toml", "explain", "s.ion"]);
+    assert!(explained.out.ends_with(": tombstone car/a at version 1: does not match where\n"), "{explained:?}");
+    assert_eq!(sync(&folder, &rules, &[car("a", 2, Some("OR"))]).count("indexed"), 1);
+    assert_eq!(index.count("car").unwrap(), 1);
+}
+
+#[test]
 fn a_rule_may_leave_out_the_fields_that_it_is_decided_by() {
     let folder = Folder::new();
     let data = |state: &str| Some(format!("{{id:\"other\",version:99,State:\"{state}\",N:1}}"));

@@ -1,26 +1,20 @@
-//! Reaching a server, trusting it, and proving who we are: passwords, certificates, signatures.
+//! Reaching a server, trusting it, and proving who we are by passwords and certificates.
 
-use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aws_credential_types::Credentials;
-use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use revsync::aws::Aws;
 use revsync::error::Kind;
 use revsync::plan::outcome::{Failure, Outcome};
 use revsync::sink::Sink;
 use revsync::sink::opensearch::config::{Access, Password, Secret};
 use revsync::sink::opensearch::{Config, OpenSearch};
-use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::operations::{config, connect, put, write};
-use crate::scripted_opensearch::{Request, Scripted, Step};
+use crate::scripted_opensearch::Scripted;
 
 fn basic(username: &str, password: Password) -> Access {
     Access::Basic { username: username.to_owned(), password }
@@ -137,37 +131,38 @@ async fn a_redirect_elsewhere_is_for_a_person_to_follow() {
 
 // TLS
 
-struct Authority {
+/// A certificate authority of our own.
+pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: tempfile::TempDir,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         Self { issuer, folder: tempfile::tempdir().unwrap() }
     }
 
-    fn file(&self, name: &str, text: &str) -> std::path::PathBuf {
+    pub fn file(&self, name: &str, text: &str) -> std::path::PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
-    fn ca_file(&self) -> std::path::PathBuf {
+    pub fn ca_file(&self) -> std::path::PathBuf {
         self.file("ca.pem", &self.issuer.pem())
     }
 
-    fn certificate(&self, host: &str) -> (CertificateDer<'static>, KeyPair, String) {
+    pub fn certificate(&self, host: &str) -> (CertificateDer<'static>, KeyPair, String) {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![host.to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
         let pem = format!("{}{}", certificate.pem(), key.serialize_pem());
         (certificate.der().clone(), key, pem)
     }
 
-    async fn server(&self, host: &str, wants_certificate: bool) -> Scripted {
+    pub async fn server(&self, host: &str, wants_certificate: bool) -> Scripted {
         let (certificate, key, _) = self.certificate(host);
         let builder = ServerConfig::builder();
         let builder = if wants_certificate {
@@ -234,174 +229,5 @@ async fn a_file_that_is_no_certificate_is_refused_at_the_start() {
     ] {
         let error = OpenSearch::connect(&config).await.unwrap_err();
         assert_eq!(error.kind, Kind::Usage, "{error}");
-    }
-}
-
-// Signatures
-
-/// Hands out another set of credentials on each call: access key `KEYn`, secret `SECRETn`, token `TOKENn`.
-#[derive(Debug, Default)]
-struct Rotating(AtomicUsize);
-
-impl ProvideCredentials for Rotating {
-    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
-    where
-        Self: 'a,
-    {
-        let n = self.0.fetch_add(1, Ordering::SeqCst) + 1;
-        future::ProvideCredentials::ready(Ok(Credentials::new(
-            format!("KEY{n}"),
-            format!("SECRET{n}"),
-            Some(format!("TOKEN{n}")),
-            None,
-            "test",
-        )))
-    }
-}
-
-async fn signing(server: &Scripted, access: fn(Aws) -> Access, gzip: bool) -> OpenSearch {
-    let aws = Aws { region: Some("eu-west-1".to_owned()), ..Aws::default() };
-    let config = Config { access: access(aws), gzip, ..config(&server.url()) };
-    OpenSearch::connect_with(&config, SharedCredentialsProvider::new(Rotating::default())).await.unwrap()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").unwrap();
-        text
-    })
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-/// HMAC-SHA-256 (RFC 2104), so that the signature is checked by other code than the one that made it.
-fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
-    let mut block = [0_u8; 64];
-    let key = if key.len() > 64 { Sha256::digest(key).to_vec() } else { key.to_vec() };
-    block[..key.len()].copy_from_slice(&key);
-    let pad = |with: u8| block.map(|byte| byte ^ with);
-    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().to_vec()
-}
-
-fn part<'a>(text: &'a str, name: &str) -> &'a str {
-    text.split([' ', ',']).find_map(|part| part.strip_prefix(name)?.strip_prefix('=')).unwrap_or_else(|| panic!("no {name} in {text}"))
-}
-
-/// Checks a signature as AWS does (Signature Version 4), from what arrived, and gives the access key.
-fn verified(request: &Request, service: &str) -> String {
-    let authorization = request.header("authorization").unwrap();
-    let (credential, signed, signature) =
-        (part(authorization, "Credential"), part(authorization, "SignedHeaders"), part(authorization, "Signature"));
-    let [key, date, region, named, "aws4_request"] = credential.split('/').collect::<Vec<_>>()[..] else { panic!("{credential}") };
-    assert_eq!((region, named), ("eu-west-1", service));
-    let hash = sha256(&request.wire);
-    assert_eq!(request.header("x-amz-content-sha256"), Some(hash.as_str()), "the hash is that of the bytes that were sent");
-    for name in ["host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"] {
-        assert!(signed.split(';').any(|header| header == name), "{name} is signed: {signed}");
-    }
-    let headers: String = signed.split(';').map(|name| format!("{name}:{}\n", request.header(name).unwrap().trim())).collect();
-    // A star is escaped in the canonical query though not on the wire.
-    let mut query: Vec<String> = request.query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.replace('*', "%2A")).collect();
-    query.sort();
-    let canonical = format!("{}\n{}\n{}\n{headers}\n{signed}\n{hash}", request.method, request.path, query.join("&"));
-    let scope = format!("{date}/{region}/{service}/aws4_request");
-    let to_sign = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{}", request.header("x-amz-date").unwrap(), sha256(canonical.as_bytes()));
-    let secret = format!("AWS4{}", key.replace("KEY", "SECRET"));
-    let signing_key = [date, region, service, "aws4_request"].iter().fold(secret.into_bytes(), |key, part| hmac(&key, part.as_bytes()));
-    assert_eq!(hex(&hmac(&signing_key, to_sign.as_bytes())), signature, "canonical request:\n{canonical}");
-    key.to_owned()
-}
-
-#[tokio::test]
-async fn every_attempt_is_signed_over_the_bytes_that_are_sent() {
-    for (access, service) in [(Access::Aws as fn(Aws) -> Access, "es"), (Access::Aoss, "aoss")] {
-        for gzip in [true, false] {
-            let server = Scripted::start().await;
-            server.add_index("people-000001", Some("people"));
-            server.script([Step::status(503, "")]);
-            let sink = signing(&server, access, gzip).await;
-            write(&sink, vec![put("people", "1", 1, "{}"), put("people", "2", 1, "{}")]).await.unwrap_err();
-            write(&sink, vec![put("people", "2", 1, "{}")]).await.unwrap();
-            let bulks = server.bulks();
-            assert_eq!(bulks.len(), 2);
-            assert_eq!(bulks[0].header("content-encoding").is_some(), gzip);
-            for request in server.requests() {
-                assert_eq!(verified(&request, service), "KEY1", "one set of credentials signs many requests");
-            }
-            let signature = |request: &Request| part(request.header("authorization").unwrap(), "Signature").to_owned();
-            assert_ne!(signature(&bulks[0]), signature(&bulks[1]), "another body, another signature");
-        }
-    }
-}
-
-#[tokio::test]
-async fn expired_credentials_are_refreshed_once() {
-    let server = Scripted::start().await;
-    server.add_index("people-000001", Some("people"));
-    let sink = signing(&server, Access::Aws, true).await;
-    let expired = || {
-        Step::status(403, r#"{"message":"The security token included in the request is expired"}"#)
-            .header("x-amzn-errortype", "ExpiredTokenException")
-    };
-    server.script([expired()]);
-    assert_eq!(write(&sink, vec![put("people", "1", 1, "{}")]).await.unwrap(), [Outcome::Indexed]);
-    let keys: Vec<String> = server.bulks().iter().map(|request| verified(request, "es")).collect();
-    assert_eq!(keys, ["KEY1", "KEY2"]);
-    server.script([expired(), expired()]);
-    match write(&sink, vec![put("people", "1", 2, "{}")]).await {
-        Err(Failure::Unauthorized { what }) => assert!(what.contains("ExpiredTokenException"), "{what}"),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(server.bulks().len(), 4, "refreshed once, and not again and again");
-}
-
-#[tokio::test]
-async fn a_write_block_is_no_reason_to_refresh_credentials() {
-    let server = Scripted::start().await;
-    server.add_index("people-000001", Some("people"));
-    let sink = signing(&server, Access::Aws, true).await;
-    server.script([Step::status(
-        403,
-        r#"{"error":{"type":"cluster_block_exception","reason":"index [people] blocked by: [FORBIDDEN/8/index write (api)];"}}"#,
-    )]);
-    write(&sink, vec![put("people", "1", 1, "{}")]).await.unwrap_err();
-    assert_eq!(server.bulks().len(), 1);
-}
-
-#[tokio::test]
-async fn serverless_is_not_asked_for_what_it_lacks() {
-    let server = Scripted::start().await;
-    server.fix("GET", "/_cat/indices", 200, "[]", &[]);
-    server.fix("GET", "/", 404, "", &[]);
-    server.tell_uuids();
-    let sink = signing(&server, Access::Aoss, false).await;
-    assert_eq!(sink.probe().await.unwrap().distribution, "serverless");
-    write(&sink, vec![put("people", "1", 1, "{}")]).await.unwrap();
-    sink.finish().await.unwrap();
-    let asked: Vec<String> = server.requests().iter().map(|request| format!("{} {}", request.method, request.path)).collect();
-    assert_eq!(asked, ["GET /_cat/indices", "GET /people", "PUT /people-000001", "GET /people", "POST /_bulk"]);
-    assert!(!String::from_utf8_lossy(&server.requests()[2].body).contains("gc_deletes"));
-    assert_eq!(server.bulks()[0].lines().len(), 2, "no guards, which are not documented to work there");
-}
-
-#[tokio::test]
-async fn a_collection_that_keeps_no_ids_is_said_once_and_clearly() {
-    for step in [
-        Step::reject(0, 400, "illegal_argument_exception", "Document ID is not supported in create/index operation request"),
-        Step::status(
-            400,
-            r#"{"status":400,"error":{"type":"illegal_argument_exception","reason":"Document ID is not supported in create/index operation request"}}"#,
-        ),
-    ] {
-        let server = Scripted::start().await;
-        server.script([step]);
-        let sink = signing(&server, Access::Aoss, false).await;
-        match write(&sink, vec![put("people", "1", 1, "{}")]).await {
-            Err(Failure::Misconfigured { what }) => assert!(what.contains("type SEARCH"), "{what}"),
-            other => panic!("{other:?}"),
-        }
     }
 }

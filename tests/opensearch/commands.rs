@@ -1,10 +1,13 @@
 //! The command end to end, into real OpenSearch servers of both versions.
 
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::command::{Done, Folder, fixture, revision};
 use crate::live::{get, name, put_to, stored};
-use crate::scripted_opensearch::Scripted;
+use crate::scripted_opensearch::{Scripted, Step};
 use crate::services::{self, Server};
 
 /// Rules that put every table into indices of this test alone.
@@ -151,4 +154,80 @@ async fn a_server_that_is_busy_when_a_sync_starts_is_waited_for() {
         let done = done.await.unwrap();
         assert_eq!((done.exit, done.count("indexed")), (0, 1), "{status}: {done:?}");
     }
+}
+
+/// Starts the command, with its outputs kept.
+fn start(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Child {
+    folder.command(arguments, environment).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Sends SIGTERM, and waits for the end without keeping the scripted server from answering.
+async fn terminate(running: Child) -> (Option<i32>, Value) {
+    let output = tokio::task::spawn_blocking(move || {
+        assert!(Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap().success());
+        running.wait_with_output().unwrap()
+    });
+    let output = output.await.unwrap();
+    let counts = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    (output.status.code(), counts)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sync_that_tries_again_and_again_ends_with_the_signal_and_says_what_is_pending() {
+    let server = Scripted::start().await;
+    server.add_index("t-000001", Some("t"));
+    server.script((0..1_000).map(|_| Step::status(503, "down")));
+    let folder = Folder::new();
+    folder.write("s.ion", [revision("T", "a", 0, Some("{}")), revision("T", "b", 0, Some("{}"))].concat());
+    let running = start(&folder, &["--json", "sync", "s.ion", "--to", &server.url()], &[]);
+    server.arrived(3).await;
+    let signalled = std::time::Instant::now();
+    let (exit, counts) = terminate(running).await;
+    assert!(signalled.elapsed() < Duration::from_secs(10), "within its time of grace: {:?}", signalled.elapsed());
+    assert_eq!((exit, &counts["pending"], &counts["received"]), (Some(2), &json!(2), &json!(2)), "{counts}");
+    assert_eq!(server.documents("t").len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_is_asked_for_servers_elsewhere_with_their_path_and_its_own_password() {
+    let proxy = Scripted::start().await;
+    proxy.add_index("t-000001", Some("t"));
+    proxy.fix("GET", "/some/prefix/", 200, r#"{"cluster_name":"c","version":{"distribution":"opensearch","number":"3.0.0"}}"#, &[]);
+    proxy.fix("GET", "/some/prefix/t", 200, r#"{"t":{}}"#, &[]);
+    // A name that nobody can look up (RFC 6761): whoever gets an answer has asked the proxy.
+    let to = "http://ann:hunter2@search.invalid:9200/some/prefix";
+    let variable = format!("http://proxy-user:proxy-secret@{}", proxy.address());
+    for (variables, through_the_proxy) in [(vec![("http_proxy", variable.as_str())], true), (vec![], false)] {
+        let folder = Folder::new();
+        folder.write("s.ion", revision("T", "a", 0, Some("{}")));
+        let environment = [&variables[..], &[("RUST_LOG", "trace")]].concat();
+        let running = start(&folder, &["--json", "sync", "s.ion", "--to", to], &environment);
+        let output = tokio::task::spawn_blocking(move || running.wait_with_output().unwrap()).await.unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(if through_the_proxy { 0 } else { 2 }), "{said}");
+        for secret in ["hunter2", "proxy-secret", "YW5uOmh1bnRlcjI", "cHJveHktdXNlcj"] {
+            assert!(!said.contains(secret), "{secret}: {said}");
+        }
+    }
+    let bulks = proxy.bulks();
+    assert_eq!((bulks.len(), bulks[0].path.as_str()), (1, "/some/prefix/_bulk"));
+    for request in proxy.requests() {
+        assert_eq!(request.authority.as_deref(), Some("search.invalid:9200"), "{request:?}");
+        assert_eq!(request.header("authorization"), Some("Basic YW5uOmh1bnRlcjI="), "for the server");
+        assert_eq!(request.header("proxy-authorization"), Some("Basic cHJveHktdXNlcjpwcm94eS1zZWNyZXQ="), "for the proxy");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_is_wrong_is_said_before_anything_is_read() {
+    let server = Scripted::start().await;
+    server.require_header("authorization", "Basic something-else");
+    let folder = Folder::new();
+    folder.write("s.ion", revision("T", "a", 0, Some("{}")));
+    let url = server.url();
+    let running = start(&folder, &["sync", "s.ion", "--to", &url, "--username", "ann"], &[("REVSYNC_PASSWORD", "hunter2")]);
+    let output = tokio::task::spawn_blocking(move || running.wait_with_output().unwrap()).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len(), server.requests().len()), (Some(2), 0, 1), "{said}");
+    assert!(said.contains("refuses the credentials of user \"ann\" (status 401)"), "{said}");
 }

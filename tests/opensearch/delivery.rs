@@ -254,6 +254,88 @@ async fn a_write_block_is_waited_out() {
 }
 
 #[tokio::test]
+async fn a_block_of_either_kind_in_an_item_or_for_a_whole_request_is_waited_out() {
+    for kind in ["FORBIDDEN/8/index write (api)", "FORBIDDEN/12/index read-only / allow delete (api)"] {
+        let reason = format!("index [person-000001] blocked by: [{kind}];");
+        let item = || Step::reject(0, 403, "cluster_block_exception", &reason).also(1, 403, "cluster_block_exception", &reason);
+        let body = format!(r#"{{"error":{{"type":"cluster_block_exception","reason":"{reason}"}},"status":403}}"#);
+        for blocked in [item(), Step::status(403, &body)] {
+            let bench = Bench::new([blocked.clone(), blocked]).await;
+            let (result, line) = bench.deliver(&people(2)).await;
+            result.unwrap();
+            assert_eq!((line.counts().indexed, bench.letters().len()), (2, 0), "{kind}");
+            let mut sent = bench.sent();
+            sent.iter_mut().for_each(|operations| operations.sort());
+            assert_eq!(sent, [["index 0@0", "index 1@0"]; 3], "{kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_says_errors_where_deletes_only_found_nothing_is_a_success() {
+    let answer = r#"{"items":[{"delete":{"status":404}},{"delete":{"status":404}},{"update":{"status":404,"error":{"type":"document_missing_exception"}}}],"errors":true}"#;
+    let bench = Bench::new([Step::without_writing(Fate::Say(answer.to_owned()))]).await;
+    let (result, line) = bench.deliver(&records([("Person", "a", 3, Does::Delete), ("Person", "b", 1, Does::Delete)])).await;
+    result.unwrap();
+    assert_eq!((line.counts().absent, bench.sent().len(), bench.letters().len()), (2, 1, 0));
+    assert!(line.ledger().is_settled());
+}
+
+#[tokio::test]
+async fn a_refusal_right_after_a_delete_is_that_of_its_own_document() {
+    // A delete has one line and a put has two: counted by lines, the third answer would be that of the second put.
+    let bench = Bench::new([Step::reject(2, 400, "mapper_parsing_exception", "failed to parse").also(
+        4,
+        429,
+        "rejected_execution_exception",
+        "rejected execution of coordinating operation",
+    )])
+    .await;
+    let all = records([
+        ("Person", "a", 1, Does::Delete),
+        ("Person", "b", 1, Does::Delete),
+        ("Person", "c", 1, put("x")),
+        ("Person", "d", 1, put("x")),
+        ("Person", "e", 1, Does::Delete),
+        ("Person", "f", 1, put("x")),
+    ]);
+    let (result, line) = bench.deliver(&all).await;
+    result.unwrap();
+    let letters: Vec<_> = bench.letters().into_iter().map(|letter| letter.document_id.unwrap()).collect();
+    assert_eq!((letters, &bench.sent()[1..]), (vec!["c".to_owned()], &[vec!["delete e@1".to_owned()]][..]));
+    assert_eq!((line.counts().indexed, line.counts().absent, line.counts().dead_letters), (2, 3, 1));
+}
+
+#[tokio::test]
+async fn conflicts_are_known_in_every_language_and_are_no_letters() {
+    let conflict = |place, reason: &str| Step::reject(place, 409, "version_conflict_engine_exception", reason);
+    let bench = Bench::new([conflict(1, "[1]: conflit de version, la version actuelle [2] est supérieure").also(
+        2,
+        409,
+        "version_conflict_engine_exception",
+        "",
+    )])
+    .await;
+    let (result, line) = bench.deliver(&people(4)).await;
+    result.unwrap();
+    assert_eq!((line.counts().indexed, line.counts().stale, bench.sent().len()), (2, 2, 1));
+    assert!(!bench.folder.path().join("letters.jsonl").exists());
+}
+
+#[tokio::test]
+async fn a_connection_that_is_reset_while_a_request_is_sent_costs_nothing() {
+    let mut bench = Bench::new([Step::without_writing(Fate::Reset), Step::without_writing(Fate::Reset)]).await;
+    // More than the buffers on the way take, so that the request is still being sent.
+    bench.config.gzip = false;
+    let padding = "x".repeat(1 << 20);
+    let ids = ["0", "1", "2", "3"];
+    let (result, line) = bench.deliver(&records(ids.map(|id| ("Person", id, 0, put(&padding))))).await;
+    result.unwrap();
+    assert_eq!((bench.server.resets(), bench.sent().len()), (2, 1));
+    assert_eq!((line.counts().indexed, bench.server.documents("person").len(), bench.letters().len()), (4, 4, 0));
+}
+
+#[tokio::test]
 async fn an_alias_without_a_write_index_ends_the_run() {
     let reason = "no write index is defined for alias [person]. The write index may be explicitly disabled";
     let bench = Bench::new([Step::reject(0, 400, "illegal_argument_exception", reason)]).await;

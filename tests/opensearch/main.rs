@@ -8,14 +8,25 @@ mod commands;
 #[path = "../support/conformance.rs"]
 mod conformance;
 mod conforming;
+mod content;
 mod delivery;
+#[path = "../support/dice.rs"]
+mod dice;
+mod knobs;
 mod live;
+#[path = "../support/log.rs"]
+mod log;
 mod operations;
+mod outages;
+mod privacy;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+#[path = "../support/relay.rs"]
+mod relay;
 mod replies;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;
+mod signatures;
 mod tombstones;

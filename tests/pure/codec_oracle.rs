@@ -100,9 +100,11 @@ fn written_from_text(value: &str) -> Result<String, Box<Content>> {
     let record = format!(
         "{{recordType:\"REVISION_DETAILS\",payload:{{tableInfo:{{tableName:\"V\"}},revision:{{data:{{v:{value}}},metadata:{{id:\"x\",version:0}}}}}}}}"
     );
-    let mut units = Vec::new();
-    Decoder::default().user_record(None, &Bytes::from(record), &mut units, &mut Notes::default());
-    match units.remove(0).content {
+    let mut decoder = Decoder::default();
+    let user_record = decoder.open_payload(&Bytes::from(record));
+    let mut units = decoder.units(&user_record);
+    let (_, content) = units.next(&mut decoder, &mut Notes::default()).unwrap();
+    match content {
         Content::Revision(Revision { change: Change::Put(document), .. }) => {
             let document = std::str::from_utf8(document.as_bytes()).unwrap();
             Ok(document.strip_prefix("{\"v\":").unwrap().strip_suffix('}').unwrap().to_owned())

@@ -263,6 +263,16 @@ fn values_that_make_no_sense_together_are_refused() {
 }
 
 #[test]
+fn an_action_that_revsync_does_not_know_is_refused_with_those_that_it_knows() {
+    let refused = read("[[table]]\nname = \"A\"\ndeletes = \"remove\"").unwrap_err().to_string();
+    assert!(["revsync.toml:3:", "deletes", "remove", "delete", "keep"].iter().all(|part| refused.contains(part)), "{refused}");
+    for action in ["create", "update", "upsert", "remove"] {
+        let refused = read(&format!("[[table]]\nname = \"A\"\naction = \"{action}\"")).unwrap_err();
+        assert!(refused.what.contains("unknown key \"action\"") && refused.help.is_some(), "{refused}");
+    }
+}
+
+#[test]
 fn the_environment_is_put_in_where_it_is_asked_for_and_nowhere_else() {
     let text = "name = \"${A}-${B}-$${A}-$A-${EMPTY}\"\n[[table]]\nname = \"T\"\nfields = [\"${A}\"]";
     let file = config::parse(text, "f", &variables(&[("A", "x\"\\n${B}"), ("B", "y"), ("EMPTY", "")])).unwrap();

@@ -1,55 +1,15 @@
 //! What delivery says while it works: enough to see what is wrong, never a field's value, and not the same thing a million times.
 
-use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use revsync::plan::outcome::Reply;
 use revsync::run::deliver::Settings;
-use tracing::Dispatch;
-use tracing::subscriber::DefaultGuard;
 
 use crate::line::{Bench, deliver};
+use crate::log::Log;
 use crate::qldb_stream::{put, records};
-use crate::scripted_sink::{busy, down, poison};
-
-/// The log of this thread, on which the whole test runs.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn start() -> (Self, DefaultGuard) {
-        // With a single subscriber in the process, what another test's thread says first would be switched off for all threads.
-        static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
-        ANOTHER
-            .get_or_init(|| Dispatch::new(tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(io::sink).finish()));
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false).with_writer(move || writer.clone()).finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn lines(&self) -> Vec<String> {
-        String::from_utf8(self.0.lock().unwrap().clone())
-            .unwrap()
-            .lines()
-            .filter(|line| line.contains("revsync"))
-            .map(str::to_owned)
-            .collect()
-    }
-}
+use crate::scripted_sink::{Step, busy, down, poison};
 
 #[tokio::test(start_paused = true)]
 async fn no_value_of_a_document_is_ever_said() {
@@ -132,4 +92,28 @@ async fn an_index_that_is_waited_for_is_named() {
     assert_eq!((line.counts().indexed, line.counts().pending), (1, 1));
     let said = log.lines();
     assert!(!said.is_empty() && said.iter().all(|line| line.contains("index=\"person\"")), "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_came_twice_is_nothing_to_speak_of() {
+    let bench = Bench::new();
+    let people = records([("Person", "a", 0, put("x")), ("Person", "b", 3, put("x")), ("Place", "c", 1, put("x"))]);
+    deliver(&mut bench.line(), &people).await.unwrap();
+    let (log, _guard) = Log::start();
+    let mut line = bench.line();
+    deliver(&mut line, &people).await.unwrap();
+    assert_eq!((line.counts().stale, log.lines()), (3, Vec::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_is_told_with_its_first_and_its_last_error_and_how_often_it_was_sent() {
+    let (log, _guard) = Log::start();
+    let bench = Bench::new();
+    bench.sink.script([Step::Fail(down("connection refused")), Step::Answer(vec![(0, busy())]), Step::Answer(vec![(0, poison())])]);
+    deliver(&mut bench.line(), &records([("Person", "a", 0, put("x"))])).await.unwrap();
+    let said: Vec<String> = log.lines().into_iter().filter(|line| line.contains("dead letter")).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    for part in ["mapper_parsing_exception", "first_error=\"unavailable: connection refused\"", "attempts=3", "document_id=\"a\""] {
+        assert!(said[0].contains(part), "{part}: {}", said[0]);
+    }
 }

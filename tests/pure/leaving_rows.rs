@@ -110,7 +110,8 @@ fn in_any_order_and_through_any_faults_the_index_comes_to_the_fold_of_the_rows_t
                 ..Settings::default()
             };
             let mut bench = Bench::with(settings);
-            bench.rules = vec![Rule { exclude: Paths::parse(["State"]).unwrap(), ..rule("State <> 'XX'") }];
+            let deletes = *dice.pick(&[Deletes::Delete, Deletes::Tombstone]);
+            bench.rules = vec![Rule { exclude: Paths::parse(["State"]).unwrap(), deletes, ..rule("State <> 'XX'") }];
             bench.sink.chance(Some(Chance { dice: dice.clone(), percent: dice.between(0, 50), left: 30 }));
             let mut line = bench.line();
             deliver(&mut line, &records).await.unwrap();

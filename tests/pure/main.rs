@@ -7,8 +7,10 @@ mod codec_oracle;
 mod command;
 mod config;
 mod delivery;
+mod delivery_content;
 mod delivery_index;
 mod delivery_log;
+mod delivery_outages;
 mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]
@@ -20,6 +22,8 @@ mod instruments;
 mod leaving_rows;
 #[path = "../support/line.rs"]
 mod line;
+#[path = "../support/log.rs"]
+mod log;
 mod memory;
 mod messages;
 mod model;

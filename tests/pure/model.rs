@@ -13,6 +13,7 @@ use revsync::codec::Decoder;
 use revsync::error::Kind;
 use revsync::metrics::Counts;
 use revsync::operation::Operation;
+use revsync::plan::breaker::Thresholds;
 use revsync::plan::mapping::{Deletes, Mapping, Rule};
 use revsync::plan::outcome::Reply;
 use revsync::plan::tombstone;
@@ -379,6 +380,99 @@ fn a_run_that_is_stopped_anywhere_has_settled_nothing_that_is_not_and_another_ru
             deliver(&mut line, &stream.records).await.unwrap();
             check_the_end(&stream, &line.counts(), &bench.sink.documents(), seed);
             check_the_letters(&stream, &bench, seed);
+        });
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_anywhere_goes_on_from_its_checkpoint_and_comes_to_the_fold() {
+    for seed in 0..cases(60) {
+        in_simulated_time(async move {
+            let mut dice = Dice::new(seed);
+            let stream = Stream::new(&mut dice, true);
+            let bench = bench(&mut dice, 60);
+            let mut saved: HashMap<Arc<Origin>, Position> = HashMap::new();
+            let to_read = |saved: &HashMap<Arc<Origin>, Position>| -> Vec<&Record> {
+                stream.records.iter().filter(|record| saved.get(&record.origin).is_none_or(|saved| record.position > *saved)).collect()
+            };
+            for _ in 0..dice.between(1, 5) {
+                let mut line = bench.line();
+                let until = tokio::time::Instant::now() + Duration::from_millis(dice.below(1_500) as u64);
+                for record in to_read(&saved) {
+                    if tokio::time::timeout_at(until, line.push(record)).await.is_err() {
+                        break;
+                    }
+                    meanwhile(&mut dice, &mut line).await;
+                    if dice.percent(30) {
+                        let origins: BTreeSet<&Arc<Origin>> = stream.records.iter().map(|record| &record.origin).collect();
+                        for origin in origins {
+                            if let Some(position) = line.ledger().checkpoint(origin) {
+                                saved.insert(origin.clone(), position.clone());
+                            }
+                        }
+                    }
+                }
+                // Nothing is said to anybody; what is with the sink may be carried out or not.
+                drop(line);
+                tokio::task::yield_now().await;
+            }
+            let mut line = bench.line();
+            for record in to_read(&saved) {
+                line.push(record).await.unwrap();
+            }
+            line.finish().await.unwrap();
+            let counts = line.counts();
+            assert!(counts.balanced() && counts.pending == 0, "seed {seed}: {counts:?}");
+            assert_eq!(bench.sink.documents(), stream.fold(), "seed {seed}");
+            check_the_letters(&stream, &bench, seed);
+            let letters = bench.letters().iter().filter(|letter| letter.document_id.is_none()).count() as u64;
+            assert_eq!(letters, stream.undecodable(), "seed {seed}: nothing is lost");
+        });
+    }
+}
+
+#[test]
+fn an_index_that_refuses_everything_for_a_while_comes_to_the_fold_but_for_the_letters_of_its_threshold() {
+    for seed in 0..cases(40) {
+        in_simulated_time(async move {
+            let mut dice = Dice::new(seed);
+            let stream = Stream::new(&mut dice, false);
+            let mut bench = bench(&mut dice, 20);
+            let in_a_row = dice.between(1, 5) as u32;
+            bench.settings.breaker = Some(Thresholds { in_a_row, percent: 0 });
+            bench.sink.rule(|rules| rules.refuses = |operation| (&*operation.target().index == "person").then(poison));
+            let mut line = bench.line();
+            let mends = dice.below(stream.records.len() + 1);
+            for (at, record) in stream.records.iter().enumerate() {
+                if at == mends {
+                    bench.sink.rule(|rules| rules.refuses = |_| None);
+                }
+                // With what waits for its index, there may be no room for more.
+                if tokio::time::timeout(Duration::from_secs(600), line.push(record)).await.is_err() {
+                    bench.sink.rule(|rules| rules.refuses = |_| None);
+                    line.finish().await.unwrap();
+                    line = bench.line();
+                    deliver(&mut line, &stream.records).await.unwrap();
+                    break;
+                }
+                meanwhile(&mut dice, &mut line).await;
+            }
+            let _ = tokio::time::timeout(Duration::from_secs(600), line.finish()).await;
+            bench.sink.rule(|rules| rules.refuses = |_| None);
+            line.finish().await.unwrap();
+            let letters = bench.letters();
+            let refused: Vec<_> = letters.iter().filter(|letter| letter.error.kind == "mapper_parsing_exception").collect();
+            assert!(refused.len() <= in_a_row as usize * 2, "seed {seed}: {} letters at a threshold of {in_a_row}", refused.len());
+            let index = bench.sink.documents();
+            for ((name, id), newest) in stream.fold() {
+                let is_a_letter = |version: u64| {
+                    refused.iter().any(|letter| (letter.document_id.as_deref(), letter.version) == (Some(id.as_str()), Some(version)))
+                };
+                let held = index.get(&(name.clone(), id.clone()));
+                assert!(held == Some(&newest) || is_a_letter(newest.0), "seed {seed}: {name}/{id} is {held:?}, expected {newest:?}");
+            }
+            assert_eq!(bench.sink.violations(), [] as [String; 0], "seed {seed}");
+            assert_eq!((line.counts().pending, line.blocked().count()), (0, 0), "seed {seed}");
         });
     }
 }

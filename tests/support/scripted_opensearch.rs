@@ -27,6 +27,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use time::{OffsetDateTime, PrimitiveDateTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -39,6 +40,8 @@ pub enum Fate {
     Answer,
     /// No answer, the connection is closed.
     Drop,
+    /// The connection is reset while the request still comes; nothing of it is carried out or recorded.
+    Reset,
     /// No answer, and the connection stays open.
     Hang,
     /// The proper answer's first so many bytes are sent, under its full length, and the connection is closed.
@@ -103,6 +106,8 @@ impl Step {
 pub struct Request {
     /// `GET`, `POST` …
     pub method: String,
+    /// The host in front of the path, as a proxy is asked.
+    pub authority: Option<String>,
     /// The path, still escaped.
     pub path: String,
     /// The query, still escaped.
@@ -153,6 +158,9 @@ struct State {
     documents: BTreeMap<(String, String), (u64, Option<String>)>,
     uuids: bool,
     ignores_versions: bool,
+    /// By how many seconds the server's clock is ahead.
+    clock: Option<i64>,
+    resets: usize,
 }
 
 /// The server. Ends when it is dropped.
@@ -235,6 +243,17 @@ impl Scripted {
     /// Tells the UUIDs of indices, as a real server does; clients then guard against indices that change under their hands.
     pub fn tell_uuids(&self) {
         self.state().uuids = true;
+    }
+
+    /// From now on the server's clock is so many seconds ahead of this machine's: its answers say so, and it refuses a signed request that was
+    /// dated more than five minutes before or after, as AWS does.
+    pub fn set_clock(&self, ahead: i64) {
+        self.state().clock = Some(ahead);
+    }
+
+    /// How often a connection was reset.
+    pub fn resets(&self) -> usize {
+        self.state().resets
     }
 
     /// From now on every write succeeds, whatever its version.
@@ -326,22 +345,27 @@ type Response = hyper::Response<Cut>;
 
 async fn respond(request: hyper::Request<Incoming>, state: Arc<Mutex<State>>, arrived: Arc<Notify>) -> Result<Response, std::io::Error> {
     let (head, body) = request.into_parts();
+    if head.uri.path().ends_with("/_bulk") && state.lock().expect("no panic under the lock").is_reset() {
+        return Err(std::io::Error::other("as the script wants it"));
+    }
     let wire = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
     let headers: Vec<(String, String)> =
         head.headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect();
     let gzip = headers.iter().any(|(name, value)| name == "content-encoding" && value == "gzip");
     let request = Request {
         method: head.method.to_string(),
+        authority: head.uri.authority().map(ToString::to_string),
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         headers,
         body: if gzip { decompressed(&wire)? } else { wire.clone() },
         wire,
     };
-    let decided = {
+    let (decided, now) = {
         let mut state = state.lock().expect("no panic under the lock");
         state.requests.push(request.clone());
-        state.answer(&request)
+        let now = state.clock.map(now);
+        (now.and_then(|now| untimely(&request, now)).unwrap_or_else(|| state.answer(&request)), now)
     };
     if is_bulk(&request) {
         arrived.notify_waiters();
@@ -351,6 +375,9 @@ async fn respond(request: hyper::Request<Incoming>, state: Arc<Mutex<State>>, ar
         Decided::Drop => Err(std::io::Error::other("as the script wants it")),
         Decided::Send { status, body, headers, cut } => {
             let mut response = hyper::Response::builder().status(status).header("content-type", "application/json; charset=UTF-8");
+            if let Some(now) = now {
+                response = response.header("date", httpdate::fmt_http_date(now.into()));
+            }
             if let Some(kept) = cut {
                 response = response.header("content-length", body.len());
                 let body = Cut { rest: Some(Bytes::from(body).slice(..kept)), fails: true };
@@ -362,6 +389,29 @@ async fn respond(request: hyper::Request<Incoming>, state: Arc<Mutex<State>>, ar
             Ok(response.body(Cut { rest: Some(Bytes::from(body)), fails: false }).expect("a valid response"))
         }
     }
+}
+
+/// The time of a clock that is so many seconds ahead.
+fn now(ahead: i64) -> OffsetDateTime {
+    OffsetDateTime::now_utc() + time::Duration::seconds(ahead)
+}
+
+/// The refusal of a request whose signature was made more than five minutes before or after.
+fn untimely(request: &Request, now: OffsetDateTime) -> Option<Decided> {
+    let form = time::format_description::parse_borrowed::<2>("[year][month][day]T[hour][minute][second]Z").expect("a valid form");
+    let shown = |time: OffsetDateTime| time.format(&form).expect("a time that can be written");
+    let dated = PrimitiveDateTime::parse(request.header("x-amz-date")?, &form).expect("a valid x-amz-date").assume_utc();
+    let tolerance = time::Duration::minutes(5);
+    let (is, was, limit) = if dated < now - tolerance {
+        ("expired", "now earlier", now - tolerance)
+    } else if dated > now + tolerance {
+        ("not yet current", "still later", now + tolerance)
+    } else {
+        return None;
+    };
+    let message = format!("Signature {is}: {} is {was} than {} ({})", shown(dated), shown(limit), shown(now));
+    let headers = vec![("x-amzn-errortype".to_owned(), "InvalidSignatureException".to_owned())];
+    Some(Decided::Send { status: 403, body: json!({ "message": message }).to_string(), headers, cut: None })
 }
 
 fn decompressed(wire: &[u8]) -> Result<Bytes, std::io::Error> {
@@ -421,6 +471,13 @@ fn parse(body: &[u8]) -> Vec<Action> {
 }
 
 impl State {
+    /// Whether the next step of the script resets the connection; it is then over.
+    fn is_reset(&mut self) -> bool {
+        let reset = self.script.pop_front_if(|step| matches!(step.fate, Fate::Reset)).is_some();
+        self.resets += usize::from(reset);
+        reset
+    }
+
     fn answer(&mut self, request: &Request) -> Decided {
         if let Some((name, value)) = &self.required_header
             && request.header(name) != Some(value)
@@ -493,7 +550,7 @@ impl State {
         };
         match step.fate {
             Fate::Answer => Decided::Send { status: 200, body, headers: step.headers, cut: None },
-            Fate::Drop => Decided::Drop,
+            Fate::Drop | Fate::Reset => Decided::Drop,
             Fate::Hang => Decided::Hang,
             Fate::Cut(kept) => Decided::Send { status: 200, body, headers: step.headers, cut: Some(kept) },
             Fate::Say(body) => Decided::Send { status: 200, body, headers: step.headers, cut: None },

@@ -79,6 +79,14 @@ impl Node {
         server
     }
 
+    /// Ends the node as a power failure does: in the middle of what it is doing.
+    pub fn crash(&mut self) {
+        if let Some(mut node) = self.running.take() {
+            node.kill().expect("a child of ours");
+            node.wait().expect("a child of ours");
+        }
+    }
+
     /// Stops the node as an operator does, and waits until it has ended.
     pub fn stop(&mut self) {
         if let Some(mut node) = self.running.take() {

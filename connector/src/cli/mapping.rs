@@ -82,17 +82,20 @@ fn observe(
     table: Option<&str>,
 ) -> Result<BTreeMap<String, Inference>, Error> {
     let mut seen: BTreeMap<String, Inference> = BTreeMap::new();
-    let (mut units, mut notes) = (Vec::new(), Notes::default());
+    let mut notes = Notes::default();
     while let Some(page) = capture.read(1024 * 1024)? {
         for record in &page.records {
-            decoder.decode(record, &mut units, &mut notes);
-            for unit in units.drain(..) {
-                let Content::Revision(revision) = unit.content else { continue };
-                if table.is_some_and(|table| *table != *revision.table) {
-                    continue;
-                }
-                if let Planned::Operation(Operation::Index { target, document }) = mapping.plan(revision, 0)? {
-                    seen.entry(target.index.to_string()).or_default().observe(&document);
+            let mut user_records = decoder.open(record);
+            while let Some(user_record) = user_records.next(&decoder) {
+                let mut units = decoder.units(&user_record);
+                while let Some((_, content)) = units.next(&mut decoder, &mut notes) {
+                    let Content::Revision(revision) = content else { continue };
+                    if table.is_some_and(|table| *table != *revision.table) {
+                        continue;
+                    }
+                    if let Planned::Operation(Operation::Index { target, document }) = mapping.plan(revision, 0)? {
+                        seen.entry(target.index.to_string()).or_default().observe(&document);
+                    }
                 }
             }
         }

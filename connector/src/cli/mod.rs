@@ -30,7 +30,11 @@ pub use terminal::{Paint, Terminal};
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use crate::config::{Environment, File, Overrides, Settings, SinkUrl, parse};
 use crate::error::{Error, Exit, Kind};
@@ -174,7 +178,8 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     })
 }
 
-/// Diagnostics on standard error, above a progress bar. RUST_LOG says more exactly what -v says roughly.
+/// Diagnostics on standard error, above a progress bar. RUST_LOG says more exactly what -v says roughly; what could quote a document is not
+/// heard whatever it says.
 fn log(global: &Global, terminal: &Terminal, environment: Environment<'_>) {
     let level = match (global.quiet, global.verbose) {
         (true, _) => "error",
@@ -184,8 +189,10 @@ fn log(global: &Global, terminal: &Terminal, environment: Environment<'_>) {
         (false, _) => "debug,revsync=trace",
     };
     let filter = environment("RUST_LOG").and_then(|wanted| EnvFilter::try_new(wanted).ok()).unwrap_or_else(|| EnvFilter::new(level));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(terminal.paint_err.0).with_target(global.verbose > 1);
-    let lines = lines.with_writer(terminal.log_writer());
+    // The finest lines of the libraries below quote requests, and with the right variable in the environment whole bodies.
+    let quoting = filter_fn(|line| *line.level() < Level::TRACE || line.target().starts_with("revsync"));
+    let lines = fmt::layer().with_ansi(terminal.paint_err.0).with_target(global.verbose > 1).with_writer(terminal.log_writer());
+    let lines = if global.verbose > 0 { lines.boxed() } else { lines.without_time().boxed() };
     // A second command in one process, as in a test, speaks through the first one's writer.
-    let _ = if global.verbose > 0 { lines.try_init() } else { lines.without_time().try_init() };
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter.and(quoting))).try_init();
 }

@@ -5,7 +5,9 @@
 //!
 //! Never copies a value, never recurses, never reads past the bytes it was given; anything that the specification does not allow is a fault.
 
-use super::ion_symbols::{ION_SYMBOL_TABLE, Symbols};
+use std::sync::Arc;
+
+use super::ion_symbols::{ION_SYMBOL_TABLE, Known, Symbols};
 use crate::record::Fault;
 
 /// The version marker that begins Ion 1.0 binary.
@@ -182,12 +184,52 @@ impl<'a> Bytes<'a> {
 pub struct Reader<'a> {
     rest: Bytes<'a>,
     symbols: Symbols<'a>,
+    /// The marker and the tables in force, where somebody wants to know.
+    context: Option<Vec<&'a [u8]>>,
+    /// Bytes from the beginning of the last value on.
+    last: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     /// A reader of bytes that begin with the version marker.
     pub fn new(record: &'a [u8]) -> Self {
-        Self { rest: Bytes(record), symbols: Symbols::default() }
+        Self { rest: Bytes(record), symbols: Symbols::default(), context: None, last: record }
+    }
+
+    /// A reader of bytes of which the first `length` define these symbols.
+    pub(super) fn behind(record: &'a [u8], length: usize, known: Arc<Known>) -> Self {
+        Self { rest: Bytes(&record[length..]), symbols: Symbols::known(known), ..Self::new(record) }
+    }
+
+    /// From now on [`last_by_itself`](Self::last_by_itself) can be asked for. Not before the first value only.
+    pub(super) fn keep_context(&mut self) {
+        let read = self.last.len() - self.rest.0.len();
+        self.context = Some(vec![&self.last[..read]]);
+    }
+
+    /// The last value as a record of its own, with the tables that it needs.
+    pub(super) fn last_by_itself(&self) -> Vec<u8> {
+        let value = &self.last[..self.last.len() - self.rest.0.len()];
+        let mut record = self.context.iter().flatten().copied().collect::<Vec<_>>().concat();
+        record.extend_from_slice(value);
+        record
+    }
+
+    /// What was read last is a part of the context of what follows.
+    fn note_context(&mut self) {
+        if let Some(context) = &mut self.context {
+            context.push(&self.last[..self.last.len() - self.rest.0.len()]);
+        }
+    }
+
+    /// The symbols that the last value was written with.
+    pub(super) fn symbols(&self) -> &Symbols<'a> {
+        &self.symbols
+    }
+
+    /// Bytes from the beginning of the last value on.
+    pub(super) fn left_with_last(&self) -> usize {
+        self.last.len()
     }
 
     /// The next value that is no symbol table, marker or padding, with the symbols that it was written with.
@@ -196,12 +238,15 @@ impl<'a> Reader<'a> {
     /// Bytes that are no Ion; nothing can be read after them.
     pub fn next_value(&mut self) -> Result<Option<(Value<'a>, &Symbols<'a>)>, Fault> {
         loop {
+            self.last = self.rest.0;
             match self.rest.0 {
                 [] => return Ok(None),
                 [0xE0, rest @ ..] => match rest {
                     [1, 0, 0xEA, rest @ ..] => {
                         self.rest = Bytes(rest);
                         self.symbols = Symbols::default();
+                        self.context.iter_mut().for_each(Vec::clear);
+                        self.note_context();
                     }
                     _ => return Err(damaged("a version marker other than that of Ion 1.0")),
                 },
@@ -214,6 +259,7 @@ impl<'a> Reader<'a> {
                         return Ok(Some((value, &self.symbols)));
                     }
                     self.symbols.read_table(value)?;
+                    self.note_context();
                 }
                 _ => {
                     if let Some(value) = self.rest.value()? {
@@ -266,7 +312,7 @@ pub fn items(value: Value<'_>) -> impl Iterator<Item = Result<Value<'_>, Fault>>
 ///
 /// # Errors
 /// A symbol without a known text.
-pub fn field_name<'a>(id: u64, symbols: &Symbols<'a>) -> Result<&'a str, Fault> {
+pub fn field_name<'a>(id: u64, symbols: &'a Symbols<'_>) -> Result<&'a str, Fault> {
     symbols.text(id).ok_or_else(|| damaged("a field name whose text is not in the symbol table"))
 }
 
@@ -274,7 +320,7 @@ pub fn field_name<'a>(id: u64, symbols: &Symbols<'a>) -> Result<&'a str, Fault> 
 ///
 /// # Errors
 /// Bytes that are not UTF-8, a symbol without a known text.
-pub fn text<'a>(value: Value<'a>, symbols: &Symbols<'a>) -> Result<Option<&'a str>, Fault> {
+pub fn text<'a>(value: Value<'a>, symbols: &'a Symbols<'_>) -> Result<Option<&'a str>, Fault> {
     match value.ion_type {
         _ if value.null => Ok(None),
         Type::String => utf8(value.body).map(Some),

@@ -16,7 +16,8 @@
 //! | struct | object; of fields with one name the last is kept, and counted |
 //! | annotation | dropped, and counted |
 //!
-//! Never writes invalid JSON, never recurses deeper than [`MAX_DEPTH`], never writes more than the limit it is given.
+//! Never writes invalid JSON, never recurses deeper than [`MAX_DEPTH`], never writes more than the limit it is given, never remembers more than
+//! [`MAX_FIELDS`] fields.
 
 use std::collections::HashMap;
 
@@ -34,6 +35,10 @@ use crate::record::Fault;
 
 /// Levels of lists and structs that a document may have. OpenSearch maps 20 levels of objects by default.
 pub const MAX_DEPTH: usize = 256;
+
+/// Fields that the structs around one place of a document may have written, that is also the most of one struct. A field takes two bytes of a
+/// record and up to 70 of memory; the largest document that a ledger takes, 128 KB, has half as many at most, and OpenSearch maps 1,000.
+pub const MAX_FIELDS: usize = 1 << 17;
 
 /// How decimals are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -83,7 +88,13 @@ impl Default for Rules {
 ///
 /// # Errors
 /// A fault when the value cannot be decoded or written; `out` then ends in a part of it.
-pub fn write_value<'a>(value: Value<'a>, symbols: &Symbols<'a>, rules: &Rules, out: &mut Vec<u8>, notes: &mut Notes) -> Result<(), Fault> {
+pub fn write_value<'a>(
+    value: Value<'a>,
+    symbols: &'a Symbols<'_>,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+    notes: &mut Notes,
+) -> Result<(), Fault> {
     let limit = out.len().saturating_add(rules.limit);
     let mut writer = Writer { symbols, rules, limit, out, notes, fields: Vec::new() };
     writer.value(value, 1)?;
@@ -91,7 +102,7 @@ pub fn write_value<'a>(value: Value<'a>, symbols: &Symbols<'a>, rules: &Rules, o
 }
 
 struct Writer<'w, 'a> {
-    symbols: &'w Symbols<'a>,
+    symbols: &'a Symbols<'a>,
     rules: &'w Rules,
     limit: usize,
     out: &'w mut Vec<u8>,
@@ -130,6 +141,10 @@ impl<'a> Writer<'_, 'a> {
                 None
             };
             seen |= bit;
+            if self.fields.len() == MAX_FIELDS {
+                let reason = format!("expected structs of at most {MAX_FIELDS} fields, found more");
+                return Err(Fault::new("too_many_values", reason));
+            }
             if let Some(earlier) = earlier {
                 self.notes.duplicate_fields += 1;
                 replaced.push(earlier);

@@ -1,7 +1,10 @@
 //! Symbol tables of Ion binary (Amazon Ion Specification, "Ion Symbols").
 //!
-//! Borrows every text from the record. Never looks for a shared table: a record cannot carry one, so an imported symbol has a number and no
-//! text, and is a fault only where it is used.
+//! Borrows every text from the record, or from a table that records before it had too ([`Known`]). Never looks for a shared table: a record
+//! cannot carry one, so an imported symbol has a number and no text, and is a fault only where it is used. Never holds more than
+//! [`MAX_SYMBOLS`] symbols.
+
+use std::sync::Arc;
 
 use super::ion_binary::{Type, Value, damaged, fields, items, uint, utf8};
 use crate::record::Fault;
@@ -15,28 +18,55 @@ const IMPORTS: u64 = 6;
 const SYMBOLS: u64 = 7;
 const MAX_ID: u64 = 8;
 
+/// Symbols that the tables of a record may define. A symbol takes one byte of a record and 16 of memory; the largest document that a ledger
+/// takes, 128 KB, cannot name a quarter as many.
+pub const MAX_SYMBOLS: usize = 1 << 18;
+
 /// The symbols that a value can name.
 #[derive(Debug, Default)]
 pub struct Symbols<'a> {
     /// Symbols of imported tables. A record cannot carry those tables, so their symbols have no text; only their number is known.
     imported: usize,
+    /// The local symbols that were read from an earlier record already; they come before `local`.
+    known: Option<Arc<Known>>,
     local: Vec<Option<&'a str>>,
 }
 
 impl<'a> Symbols<'a> {
+    /// The symbols that a table had when it was remembered.
+    pub(super) fn known(known: Arc<Known>) -> Self {
+        Self { imported: known.imported, known: Some(known), local: Vec::new() }
+    }
+
     /// The text of a symbol; `None` where it has none that is known.
-    pub fn text(&self, id: u64) -> Option<&'a str> {
+    pub fn text(&self, id: u64) -> Option<&str> {
         let id = usize::try_from(id).ok()?;
-        match id {
-            0 => None,
-            1..=9 => Some(SYSTEM_SYMBOLS[id - 1]),
-            _ => *self.local.get((id - 10).checked_sub(self.imported)?)?,
+        if let 0..=9 = id {
+            return Some(SYSTEM_SYMBOLS[id.checked_sub(1)?]);
         }
+        let mut at = (id - 10).checked_sub(self.imported)?;
+        if let Some(known) = &self.known {
+            match at.checked_sub(known.places.len()) {
+                None => return known.text(at),
+                Some(behind) => at = behind,
+            }
+        }
+        *self.local.get(at)?
     }
 
     /// Whether a symbol is in the table, with a text or without.
     pub(super) fn contains(&self, id: u64) -> bool {
-        usize::try_from(id).is_ok_and(|id| id < self.local.len().saturating_add(self.imported).saturating_add(10))
+        usize::try_from(id).is_ok_and(|id| id < self.count().saturating_add(self.imported).saturating_add(10))
+    }
+
+    /// Local symbols.
+    pub(super) fn count(&self) -> usize {
+        self.known.as_ref().map_or(0, |known| known.places.len()) + self.local.len()
+    }
+
+    /// Whether all of them were read from an earlier record.
+    pub(super) fn are_known(&self) -> bool {
+        self.known.is_some() && self.local.is_empty()
     }
 
     /// A local symbol table: `imports` and `symbols` ("Ion Symbols", section "Local Symbol Tables").
@@ -64,9 +94,14 @@ impl<'a> Symbols<'a> {
         }
         if let Some(value @ Value { ion_type: Type::List, .. }) = symbols {
             // A name has about eight letters and a byte of length: most tables fit at the first try.
-            self.local.reserve(value.body.len() / 8);
-            for symbol in items(value) {
+            self.local.reserve((value.body.len() / 8).min(MAX_SYMBOLS));
+            let room = MAX_SYMBOLS - self.count();
+            for (symbol, taken) in items(value).zip(0..) {
                 let symbol = symbol?;
+                if taken == room {
+                    let reason = format!("expected symbol tables of at most {MAX_SYMBOLS} symbols in one record, found more");
+                    return Err(Fault::new("too_many_values", reason));
+                }
                 // Anything but a string holds its place and has no text.
                 let text = if symbol.ion_type == Type::String && !symbol.null { Some(utf8(symbol.body)?) } else { None };
                 self.local.push(text);
@@ -93,6 +128,43 @@ impl<'a> Symbols<'a> {
             self.imported = length.ok_or_else(|| damaged("a symbol table that imports another one of no known length"))?;
         }
         Ok(())
+    }
+}
+
+/// Symbols with texts of their own, for records that begin with the same tables.
+#[derive(Debug)]
+pub(super) struct Known {
+    imported: usize,
+    /// The texts, one behind the other.
+    texts: String,
+    /// Of each symbol where its text begins and ends; behind the last text where it has none.
+    places: Vec<(u32, u32)>,
+}
+
+/// The place of a symbol without a text.
+const NO_TEXT: (u32, u32) = (u32::MAX, u32::MAX);
+
+impl Known {
+    /// The symbols as they are now; `None` where their texts are too long for that.
+    pub(super) fn new(symbols: &Symbols<'_>) -> Option<Self> {
+        let mut known = Self { imported: symbols.imported, texts: String::new(), places: Vec::with_capacity(symbols.count()) };
+        for at in 0..symbols.count() {
+            let begin = u32::try_from(known.texts.len()).ok()?;
+            let id = u64::try_from(at.checked_add(symbols.imported)?.checked_add(10)?).ok()?;
+            known.places.push(match symbols.text(id) {
+                Some(text) => {
+                    known.texts.push_str(text);
+                    (begin, u32::try_from(known.texts.len()).ok()?)
+                }
+                None => NO_TEXT,
+            });
+        }
+        Some(known)
+    }
+
+    fn text(&self, at: usize) -> Option<&str> {
+        let (begin, end) = *self.places.get(at)?;
+        self.texts.get(begin as usize..end as usize)
     }
 }
 

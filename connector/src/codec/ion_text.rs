@@ -5,6 +5,7 @@
 //!
 //! Never gives ion-rs a text that nests deeper than [`MAX_TEXT_DEPTH`], never lets a panic through.
 
+use std::iter::Peekable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ion_rs::v1_0::{Binary, Text};
@@ -16,6 +17,10 @@ use crate::record::Fault;
 /// OpenSearch maps 20 levels of objects by default.
 pub(super) const MAX_TEXT_DEPTH: usize = 67;
 
+/// Values, field names and annotations that one value of a text may have, symbol tables too: ion-rs makes a tree of it, which takes up to XXX
+/// bytes for each. The largest document that a ledger takes, 128 KB of Ion binary, has no more.
+pub const MAX_TEXT_VALUES: usize = 1 << 17;
+
 /// Digits in a row that a number may have, which is what [`super::ion_json`] writes out. ion-rs counts them modulo 65,536.
 const MAX_DIGITS: usize = 2_500;
 
@@ -26,16 +31,69 @@ fn unreadable() -> Fault {
     Fault::new("undecodable", "expected a QLDB stream record in Ion text, found something that is not Ion")
 }
 
+/// A text as Ion binary, value by value.
+pub(super) struct Transcript {
+    /// The values, one behind the other, each with its own marker and table.
+    binary: Vec<u8>,
+    /// Where those that were not handed out end.
+    ends: std::vec::IntoIter<usize>,
+    /// Where the next one begins.
+    begin: usize,
+    /// The place of the next value or fault.
+    place: usize,
+    /// The faults and their places.
+    faults: Peekable<std::vec::IntoIter<(usize, Fault)>>,
+}
+
+impl Transcript {
+    /// Reads a text, up to where more than `most` of its values are no records of a stream: what comes then is not looked at.
+    pub(super) fn new(text: &str, most: usize) -> Self {
+        let (mut binary, mut ends, mut faults, mut others) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for (element, place) in elements(text).zip(0..) {
+            let is_record = |element: &Element| element.as_struct().is_some_and(|fields| fields.get("recordType").is_some());
+            others += usize::from(!element.as_ref().is_ok_and(is_record));
+            match element.and_then(|element| to_binary(&element)) {
+                Ok(value) => {
+                    binary.extend_from_slice(&value);
+                    ends.push(binary.len());
+                }
+                Err(fault) => faults.push((place, fault)),
+            }
+            if others > most {
+                break;
+            }
+        }
+        Self { binary, ends: ends.into_iter(), begin: 0, place: 0, faults: faults.into_iter().peekable() }
+    }
+
+    /// The next value, by itself; or why it cannot be read.
+    pub(super) fn next(&mut self) -> Option<Result<&[u8], Fault>> {
+        let place = self.place;
+        self.place += 1;
+        if let Some((_, fault)) = self.faults.next_if(|(at, _)| *at == place) {
+            return Some(Err(fault));
+        }
+        let end = self.ends.next()?;
+        let begin = std::mem::replace(&mut self.begin, end);
+        Some(Ok(&self.binary[begin..end]))
+    }
+}
+
 /// The top-level values of a text, in their order; a fault, where there is one, is the last.
 pub(super) fn elements(text: &str) -> impl Iterator<Item = Result<Element, Fault>> {
-    let mut reader = Some(look_through(text).and_then(|()| guarded(|| Reader::new(Text, text).ok())));
+    let (readable, mut refused) = look_through(text);
+    let mut reader = Some(guarded(|| Reader::new(Text, &text[..readable]).ok()));
     std::iter::from_fn(move || {
         let element = reader.take()?.and_then(|mut open| {
             let element = guarded(|| open.read_next_element().ok())?;
             reader = element.is_some().then_some(Ok(open));
             Ok(element)
         });
-        element.transpose()
+        match element.transpose() {
+            Some(Ok(element)) => Some(Ok(element)),
+            // A text that was cut in front of what is refused may end too early itself.
+            ended => refused.take().map(Err).or(ended),
+        }
     })
 }
 
@@ -59,42 +117,85 @@ pub(super) fn guarded<T>(read: impl FnOnce() -> Option<T>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(read)).ok().flatten().ok_or_else(unreadable)
 }
 
-/// Refuses what ion-rs must not be given.
-fn look_through(text: &str) -> Result<(), Fault> {
-    let bytes = text.as_bytes();
-    let (mut depth, mut at) = (0usize, 0usize);
-    while let Some(byte) = bytes.get(at) {
-        let rest = &bytes[at..];
-        at += match byte {
-            b'{' if rest.starts_with(b"{{") => lob(rest)?,
-            b'{' | b'[' | b'(' => {
-                depth += 1;
-                if depth > MAX_TEXT_DEPTH {
-                    let reason = format!("expected at most {MAX_TEXT_DEPTH} levels of lists and structs in Ion text, found more");
-                    return Err(Fault::new("nested_too_deeply", reason));
-                }
-                1
-            }
-            b'}' | b']' | b')' => {
-                depth = depth.saturating_sub(1);
-                1
-            }
-            b'/' if rest.starts_with(b"//") => memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()),
-            b'/' if rest.starts_with(b"/*") => memchr::memmem::find(&rest[2..], b"*/").map_or(rest.len(), |end| end + 4),
-            b'\'' if rest.starts_with(b"'''") => quoted(rest, b"'''")?,
-            b'"' | b'\'' => quoted(rest, &rest[..1])?,
-            b'$' if digits(&rest[1..]) > MAX_SYMBOL_DIGITS => return Err(unreadable()),
-            b'0'..=b'9' => match digits(rest) {
-                run if run > MAX_DIGITS => {
-                    let reason = format!("expected a number of at most {MAX_DIGITS} digits, found one of {run}");
-                    return Err(Fault::new("number_too_long", reason));
-                }
-                run => run,
-            },
-            _ => 1,
-        };
+/// How many bytes of a text ion-rs may be given, which are all or end before a top-level value; and why not more.
+fn look_through(text: &str) -> (usize, Option<Fault>) {
+    let mut look = Look { bytes: text.as_bytes(), at: 0, depth: 0, value: 0, parts: 0, sequences: 0 };
+    match look.through() {
+        Ok(()) => (text.len(), None),
+        Err(fault) => (look.value, Some(fault)),
     }
-    Ok(())
+}
+
+/// A look through a text, for what ion-rs must not be given.
+struct Look<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+    /// Where the top-level value at work begins.
+    value: usize,
+    /// Parts of it that may be values.
+    parts: usize,
+    /// One bit for each open bracket, the innermost lowest: 1 is an s-expression, in which nothing has to stand between two values.
+    sequences: u128,
+}
+
+impl Look<'_> {
+    fn through(&mut self) -> Result<(), Fault> {
+        while let Some(byte) = self.bytes.get(self.at) {
+            let rest = &self.bytes[self.at..];
+            let step = match byte {
+                b'{' if rest.starts_with(b"{{") => lob(rest)?,
+                b'{' | b'[' | b'(' => {
+                    self.open(*byte)?;
+                    1
+                }
+                b'}' | b']' | b')' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.sequences >>= 1;
+                    1
+                }
+                b'/' if rest.starts_with(b"//") => memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()),
+                b'/' if rest.starts_with(b"/*") => memchr::memmem::find(&rest[2..], b"*/").map_or(rest.len(), |end| end + 4),
+                b'\'' if rest.starts_with(b"'''") => quoted(rest, b"'''")?,
+                b'"' | b'\'' => quoted(rest, &rest[..1])?,
+                b'$' if digits(&rest[1..]) > MAX_SYMBOL_DIGITS => return Err(unreadable()),
+                b'0'..=b'9' => match digits(rest) {
+                    run if run > MAX_DIGITS => {
+                        let reason = format!("expected a number of at most {MAX_DIGITS} digits, found one of {run}");
+                        return Err(Fault::new("number_too_long", reason));
+                    }
+                    run => run,
+                },
+                _ => 1,
+            };
+            self.count(*byte)?;
+            self.at += step;
+            if self.depth == 0 && (byte.is_ascii_whitespace() || matches!(byte, b'}' | b']' | b')')) {
+                (self.value, self.parts) = (self.at, 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, bracket: u8) -> Result<(), Fault> {
+        self.depth += 1;
+        if self.depth > MAX_TEXT_DEPTH {
+            let reason = format!("expected at most {MAX_TEXT_DEPTH} levels of lists and structs in Ion text, found more");
+            return Err(Fault::new("nested_too_deeply", reason));
+        }
+        self.sequences = self.sequences << 1 | u128::from(bracket == b'(');
+        Ok(())
+    }
+
+    /// Counts what begins with this byte, where it may be a value, a field's name or an annotation.
+    fn count(&mut self, byte: u8) -> Result<(), Fault> {
+        self.parts += usize::from(matches!(byte, b'{' | b'[' | b'(' | b',' | b':') || self.sequences & 1 == 1);
+        if self.parts > MAX_TEXT_VALUES {
+            let reason = format!("expected at most {MAX_TEXT_VALUES} values, names and annotations in one value of Ion text, found more");
+            return Err(Fault::new("too_many_values", reason));
+        }
+        Ok(())
+    }
 }
 
 /// Digits that `rest` begins with; underscores between them count.
@@ -149,7 +250,7 @@ mod tests {
     }
 
     fn refused(text: &str) -> String {
-        look_through(text).unwrap_err().kind
+        look_through(text).1.unwrap().kind
     }
 
     #[test]
@@ -193,7 +294,7 @@ mod tests {
             format!("['',\"{many}\"]"),
             format!("{{'a':'''{many}'''}}"),
         ] {
-            assert_eq!(look_through(&text), Ok(()), "{text}");
+            assert_eq!(look_through(&text), (text.len(), None), "{text}");
             assert!(elements(&text).all(|element| element.is_ok()), "{text}");
         }
     }

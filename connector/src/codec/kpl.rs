@@ -3,7 +3,9 @@
 //! Format: `F3 89 9A C2`, a protobuf `AggregatedRecord`, and the MD5 of the protobuf bytes (amazon-kinesis-producer, `aggregation-format.md`).
 //! Never drops a sub-record because of its hash key: reading a record twice is harmless downstream, losing one is not.
 
-use bytes::{Buf, Bytes};
+use std::ops::Range;
+
+use bytes::Bytes;
 use md5::{Digest, Md5};
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
@@ -14,12 +16,24 @@ const MAGIC: [u8; 4] = [0xF3, 0x89, 0x9A, 0xC2];
 const DIGEST: usize = 16;
 
 /// What a Kinesis record holds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub enum Contents {
     /// One user record: the Kinesis record itself.
     Plain,
-    /// The sub-records of an aggregate, in their order.
-    Aggregate(Vec<SubRecord>),
+    /// Several, which are read one by one.
+    Aggregate(Aggregate),
+}
+
+/// The sub-records of an aggregate, in their order. Holds none of them: an aggregate of empty sub-records would take many times its size.
+#[derive(Debug)]
+pub struct Aggregate {
+    body: Bytes,
+    /// Bytes of the body that were read.
+    at: usize,
+    next: u64,
+    is_empty: bool,
+    partition_keys: u64,
+    explicit_hash_keys: u64,
 }
 
 /// One user record of an aggregate.
@@ -50,25 +64,22 @@ struct ProtoRecord {
 /// the right digest, what can be read is delivered, and each part that cannot be read comes as a fault.
 pub fn open(record: &Bytes) -> Contents {
     let Some(body) = aggregate_body(record) else { return Contents::Plain };
-    let mut entries = Entries::default();
-    let damaged = entries.read(body.clone());
-    let mut subs: Vec<SubRecord> = Vec::with_capacity(entries.records.len());
-    for (raw, sub) in entries.records.iter().zip(0u64..) {
-        let (data, rest) = match entries.user_record(raw) {
-            Ok(data) => (Ok(data), Bytes::new()),
-            Err(fault) => (Err(fault), raw.clone()),
-        };
-        subs.push(SubRecord { sub, data, rest });
+    let mut aggregate = Aggregate { body, at: 0, next: 0, is_empty: true, partition_keys: 0, explicit_hash_keys: 0 };
+    // Keys may stand behind the sub-records that refer to them.
+    while let Some(field) = aggregate.field() {
+        match field {
+            Ok((PARTITION_KEY, _)) => aggregate.partition_keys += 1,
+            Ok((EXPLICIT_HASH_KEY, _)) => aggregate.explicit_hash_keys += 1,
+            Ok((RECORD, _)) => aggregate.is_empty = false,
+            Ok(_) => {}
+            Err(Unreadable) => {
+                aggregate.is_empty = false;
+                break;
+            }
+        }
     }
-    if let Some(rest) = damaged {
-        let offset = body.len() - rest.len();
-        let fault = Fault::new(
-            "damaged_aggregate",
-            format!("expected a KPL AggregatedRecord, found bytes that are no protobuf field at byte {offset} of it"),
-        );
-        subs.push(SubRecord { sub: subs.len() as u64, data: Err(fault), rest });
-    }
-    Contents::Aggregate(subs)
+    aggregate.at = 0;
+    Contents::Aggregate(aggregate)
 }
 
 fn aggregate_body(record: &Bytes) -> Option<Bytes> {
@@ -80,45 +91,48 @@ fn aggregate_body(record: &Bytes) -> Option<Bytes> {
     (Md5::digest(&body).as_slice() == digest).then_some(body)
 }
 
-/// The fields of an `AggregatedRecord`, not yet looked into.
-#[derive(Default)]
-struct Entries {
-    partition_keys: u64,
-    explicit_hash_keys: u64,
-    records: Vec<Bytes>,
+const PARTITION_KEY: u32 = 1;
+const EXPLICIT_HASH_KEY: u32 = 2;
+const RECORD: u32 = 3;
+
+/// A field that cannot be read, nor what stands behind it.
+struct Unreadable;
+
+/// The tag of the field that `rest` begins with, and the length of its content; leaves `rest` at that content, or behind a field of another tag.
+fn head(rest: &mut &[u8]) -> Option<(u32, usize)> {
+    let (tag, wire_type) = decode_key(rest).ok()?;
+    if !(PARTITION_KEY..=RECORD).contains(&tag) {
+        skip_field(wire_type, tag, rest, DecodeContext::default()).ok()?;
+        return Some((tag, 0));
+    }
+    if wire_type != WireType::LengthDelimited {
+        return None;
+    }
+    let length = usize::try_from(decode_varint(rest).ok()?).ok()?;
+    (length <= rest.len()).then_some((tag, length))
 }
 
-impl Entries {
-    /// Reads field by field, so that damage costs only what follows it; gives back what could not be read.
-    fn read(&mut self, mut body: Bytes) -> Option<Bytes> {
-        while body.has_remaining() {
-            let before = body.clone();
-            if self.field(&mut body).is_none() {
-                return Some(before);
-            }
+impl Aggregate {
+    /// The next field and its content. Read field by field, so that damage costs only what follows it.
+    fn field(&mut self) -> Option<Result<(u32, Range<usize>), Unreadable>> {
+        let mut rest = &self.body[self.at..];
+        if rest.is_empty() {
+            return None;
         }
-        None
+        let Some((tag, length)) = head(&mut rest) else { return Some(Err(Unreadable)) };
+        let begin = self.body.len() - rest.len();
+        self.at = begin + length;
+        Some(Ok((tag, begin..self.at)))
     }
 
-    fn field(&mut self, body: &mut Bytes) -> Option<()> {
-        let (tag, wire_type) = decode_key(body).ok()?;
-        if !(1..=3).contains(&tag) {
-            return skip_field(wire_type, tag, body, DecodeContext::default()).ok();
-        }
-        if wire_type != WireType::LengthDelimited {
-            return None;
-        }
-        let length = usize::try_from(decode_varint(body).ok()?).ok()?;
-        if length > body.remaining() {
-            return None;
-        }
-        let content = body.split_to(length);
-        match tag {
-            1 => self.partition_keys += 1,
-            2 => self.explicit_hash_keys += 1,
-            _ => self.records.push(content),
-        }
-        Some(())
+    /// Whether there is no sub-record and no damage.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// What was not read yet.
+    pub fn rest(&self) -> Bytes {
+        self.body.slice(self.at..)
     }
 
     fn user_record(&self, raw: &Bytes) -> Result<Bytes, Fault> {
@@ -135,6 +149,35 @@ impl Entries {
             }
         }
         record.data.ok_or_else(|| bad("expected a sub-record with data, found none".into()))
+    }
+}
+
+impl Iterator for Aggregate {
+    type Item = SubRecord;
+
+    fn next(&mut self) -> Option<SubRecord> {
+        loop {
+            let (data, rest) = match self.field()? {
+                Ok((RECORD, content)) => {
+                    let raw = self.body.slice(content);
+                    match self.user_record(&raw) {
+                        Ok(data) => (Ok(data), Bytes::new()),
+                        Err(fault) => (Err(fault), raw),
+                    }
+                }
+                Ok(_) => continue,
+                Err(Unreadable) => {
+                    let reason =
+                        format!("expected a KPL AggregatedRecord, found bytes that are no protobuf field at byte {} of it", self.at);
+                    let rest = self.rest();
+                    self.at = self.body.len();
+                    (Err(Fault::new("damaged_aggregate", reason)), rest)
+                }
+            };
+            let sub = self.next;
+            self.next += 1;
+            return Some(SubRecord { sub, data, rest });
+        }
     }
 }
 
@@ -156,10 +199,13 @@ mod tests {
     fn read(record: &Bytes) -> Vec<Result<Bytes, String>> {
         match open(record) {
             Contents::Plain => panic!("expected an aggregate"),
-            Contents::Aggregate(subs) => {
-                assert!(subs.iter().zip(0..).all(|(s, i)| s.sub == i));
-                subs.into_iter().map(|s| s.data.map_err(|f| f.kind)).collect()
-            }
+            Contents::Aggregate(subs) => subs
+                .zip(0..)
+                .map(|(sub, place)| {
+                    assert_eq!(sub.sub, place);
+                    sub.data.map_err(|fault| fault.kind)
+                })
+                .collect(),
         }
     }
 
@@ -173,15 +219,15 @@ mod tests {
     fn a_wrong_digest_makes_a_plain_record() {
         let mut bytes = TWO.to_vec();
         bytes[37] ^= 1;
-        assert_eq!(open(&bytes.into()), Contents::Plain);
+        assert!(matches!(open(&bytes.into()), Contents::Plain));
     }
 
     #[test]
     fn what_is_too_short_is_a_plain_record() {
         for length in 0..=20 {
-            assert_eq!(open(&Bytes::from_static(&TWO[..length])), Contents::Plain, "{length} bytes");
+            assert!(matches!(open(&Bytes::from_static(&TWO[..length])), Contents::Plain), "{length} bytes");
         }
-        assert_eq!(open(&aggregate(&[])), Contents::Plain);
+        assert!(matches!(open(&aggregate(&[])), Contents::Plain));
     }
 
     #[test]

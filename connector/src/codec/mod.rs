@@ -1,15 +1,19 @@
 //! Bytes to revisions, pure. A record of any kind goes in; units come out, each a revision, a reason to skip, or a fault.
 //!
-//! Never panics on any input, never allocates more than a small multiple of what it was given, never reads anything but its arguments.
+//! Never panics on any input, never reads anything but its arguments. Never holds more than one unit at a time of a record, and beside a document
+//! of at most [`DOCUMENT_LIMIT`](ion_json::DOCUMENT_LIMIT) bytes no more than some MiB, whatever the record: what a record may define or repeat is
+//! limited ([`MAX_SYMBOLS`](ion_symbols::MAX_SYMBOLS), [`MAX_FIELDS`](ion_json::MAX_FIELDS), [`MAX_FAULTS`], and for Ion text
+//! [`MAX_TEXT_VALUES`](ion_text::MAX_TEXT_VALUES)) far above what any producer writes. What is beyond is a fault that says so.
 
 pub mod ion_binary;
 pub mod ion_json;
 mod ion_number;
 pub mod ion_symbols;
-mod ion_text;
+pub mod ion_text;
 mod ion_timestamp;
 pub mod kpl;
 pub mod qldb;
+mod repeated_tables;
 mod revision_hash;
 
 use std::collections::HashMap;
@@ -21,6 +25,8 @@ use crate::metrics::{Notes, Skip};
 use crate::record::{Fault, Position, Record};
 use crate::revision::Revision;
 use ion_json::Rules;
+use kpl::{Contents, SubRecord};
+use repeated_tables::RepeatedTables;
 
 /// One counted unit: a revision, or a record that carries none.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,12 +85,121 @@ struct Table {
 /// Tables of which the choices are remembered. A ledger has 20 to 40; the limit holds memory when table names are damaged.
 const REMEMBERED_TABLES: usize = 1_000;
 
+/// Faults of one record, before what is left of it becomes one more. A byte can be a value that is none, and each fault is a dead letter.
+pub const MAX_FAULTS: usize = 1_000;
+
+/// Bytes that the dead letters of one record may repeat of it before what is left becomes one more: each holds its whole user record.
+const MAX_FAULT_BYTES: usize = 64 << 20;
+
 /// Decodes records, one after another.
 #[derive(Debug, Default)]
 pub struct Decoder {
     options: Options,
     tables: HashMap<Arc<str>, Table>,
+    repeated_tables: RepeatedTables,
     json: Vec<u8>,
+    faults: Faults,
+}
+
+/// The faults of a record so far.
+#[derive(Debug, Default)]
+struct Faults {
+    count: usize,
+    bytes: usize,
+}
+
+impl Faults {
+    fn are_too_many(&self) -> bool {
+        self.count >= MAX_FAULTS || self.bytes >= MAX_FAULT_BYTES
+    }
+
+    fn rest(&self) -> Content {
+        let reason = format!(
+            "expected records of a stream, found {} values in one record that are none, more than become dead letters of their own; what \
+             follows them was not read",
+            self.count
+        );
+        Content::Fault(Fault::new("undecodable", reason))
+    }
+}
+
+/// A plain record, or what an aggregate held, or a dead letter's payload.
+#[derive(Debug)]
+pub struct UserRecord {
+    /// The sub-sequence number, where the record was an aggregate.
+    pub sub: Option<u64>,
+    /// Its bytes, complete in themselves: decoding them again gives its units again.
+    pub payload: Bytes,
+    /// What it is, where that is known without reading it.
+    known: Option<Content>,
+}
+
+/// The user records of a record, one after another.
+#[derive(Debug)]
+pub struct UserRecords {
+    /// The record where it is one by itself.
+    single: Option<UserRecord>,
+    aggregate: Option<kpl::Aggregate>,
+}
+
+impl UserRecords {
+    /// The next one; its units are decoded before the one behind it is asked for.
+    pub fn next(&mut self, decoder: &Decoder) -> Option<UserRecord> {
+        if let Some(single) = self.single.take() {
+            return Some(single);
+        }
+        let aggregate = self.aggregate.as_mut()?;
+        let before = aggregate.rest();
+        let SubRecord { sub, data, rest } = aggregate.next()?;
+        if decoder.faults.are_too_many() {
+            self.aggregate = None;
+            return Some(UserRecord { sub: Some(sub), payload: before, known: Some(decoder.faults.rest()) });
+        }
+        Some(match data {
+            Ok(payload) => UserRecord { sub: Some(sub), payload, known: None },
+            Err(fault) => UserRecord { sub: Some(sub), payload: rest, known: Some(Content::Fault(fault)) },
+        })
+    }
+}
+
+/// The units of one user record, decoded one after another, so that a record that expands is never there as a whole.
+pub struct Units<'a> {
+    user_record: &'a UserRecord,
+    /// `None` at the end, and where nothing has to be read.
+    values: Option<qldb::Values<'a>>,
+    /// The place of the next unit.
+    index: u32,
+}
+
+impl<'a> Units<'a> {
+    /// The next unit's place in its payload, and what it is; at least one comes. Counts what is worth knowing in `notes`.
+    pub fn next(&mut self, decoder: &mut Decoder, notes: &mut Notes) -> Option<(u32, Content)> {
+        let content = match &mut self.values {
+            None if self.index > 0 => return None,
+            None => self.user_record.known.clone()?,
+            Some(values) => match values.next(decoder, notes) {
+                Some(_) if decoder.faults.are_too_many() => {
+                    self.values = None;
+                    decoder.faults.rest()
+                }
+                Some(content) => content,
+                None => {
+                    self.values = None;
+                    if self.index > 0 {
+                        return None;
+                    }
+                    Content::Skip(Skip::NoChange)
+                }
+            },
+        };
+        if let Content::Fault(_) = content {
+            decoder.faults.count += 1;
+            decoder.faults.bytes += self.user_record.payload.len();
+        }
+        let index = self.index;
+        self.index += 1;
+        Some((index, content))
+    }
 }
 
 impl Decoder {
@@ -93,32 +208,43 @@ impl Decoder {
         Self { options, ..Self::default() }
     }
 
-    /// Decodes one record; appends at least one unit. Counts what is worth knowing in `notes`.
-    pub fn decode(&mut self, record: &Record, units: &mut Vec<Unit>, notes: &mut Notes) {
+    /// Begins with a record.
+    pub fn open(&mut self, record: &Record) -> UserRecords {
+        self.faults = Faults::default();
+        let single = |known| Some(UserRecord { sub: None, payload: record.data.clone(), known });
         if let Some(fault) = &record.damage {
-            units.push(Unit { sub: None, index: 0, payload: record.data.clone(), content: Content::Fault(fault.clone()) });
-            return;
+            return UserRecords { single: single(Some(Content::Fault(fault.clone()))), aggregate: None };
         }
-        let subs = match kpl::open(&record.data) {
-            kpl::Contents::Plain => return self.user_record(None, &record.data, units, notes),
-            kpl::Contents::Aggregate(subs) => subs,
-        };
-        if subs.is_empty() {
-            units.push(Unit { sub: None, index: 0, payload: record.data.clone(), content: Content::Skip(Skip::NoChange) });
-        }
-        for sub in subs {
-            match sub.data {
-                Ok(data) => self.user_record(Some(sub.sub), &data, units, notes),
-                Err(fault) => units.push(Unit { sub: Some(sub.sub), index: 0, payload: sub.rest, content: Content::Fault(fault) }),
+        match kpl::open(&record.data) {
+            Contents::Plain => UserRecords { single: single(None), aggregate: None },
+            Contents::Aggregate(aggregate) if aggregate.is_empty() => {
+                UserRecords { single: single(Some(Content::Skip(Skip::NoChange))), aggregate: None }
             }
+            Contents::Aggregate(aggregate) => UserRecords { single: None, aggregate: Some(aggregate) },
         }
     }
 
-    /// Decodes one user record: a plain record, or what an aggregate held, or a dead letter's payload.
-    pub fn user_record(&mut self, sub: Option<u64>, payload: &Bytes, units: &mut Vec<Unit>, notes: &mut Notes) {
-        qldb::decode(self, payload, notes, &mut |index, content| {
-            units.push(Unit { sub, index, payload: payload.clone(), content });
-        });
+    /// Begins with the payload of a dead letter.
+    pub fn open_payload(&mut self, payload: &Bytes) -> UserRecord {
+        self.faults = Faults::default();
+        UserRecord { sub: None, payload: payload.clone(), known: None }
+    }
+
+    /// Begins with a user record.
+    pub fn units<'a>(&self, user_record: &'a UserRecord) -> Units<'a> {
+        let values = user_record.known.is_none().then(|| qldb::Values::new(self, &user_record.payload));
+        Units { user_record, values, index: 0 }
+    }
+
+    /// Decodes one record as a whole, for those who know that it is small; appends at least one unit.
+    pub fn decode(&mut self, record: &Record, units: &mut Vec<Unit>, notes: &mut Notes) {
+        let mut user_records = self.open(record);
+        while let Some(user_record) = user_records.next(self) {
+            let mut decoded = self.units(&user_record);
+            while let Some((index, content)) = decoded.next(self, notes) {
+                units.push(Unit { sub: user_record.sub, index, payload: user_record.payload.clone(), content });
+            }
+        }
     }
 
     fn table(&mut self, name: &str) -> Table {
@@ -229,9 +355,11 @@ mod tests {
         for data in [aggregate(&parts), Bytes::from(text.clone()), Bytes::from_static(b"\xF3\x89\x9A\xC2no aggregate")] {
             let units = decode(&mut Decoder::default(), &record(data));
             for unit in units.iter().filter(|unit| !matches!(&unit.content, Content::Fault(fault) if fault.kind == "damaged_aggregate")) {
-                let mut again = Vec::new();
-                Decoder::default().user_record(unit.sub, &unit.payload, &mut again, &mut Notes::default());
-                assert_eq!(&again[unit.index as usize], unit);
+                let mut decoder = Decoder::default();
+                let user_record = decoder.open_payload(&unit.payload);
+                let mut units = decoder.units(&user_record);
+                let again = std::iter::from_fn(|| units.next(&mut decoder, &mut Notes::default())).nth(unit.index as usize);
+                assert_eq!(again, Some((unit.index, unit.content.clone())));
             }
         }
     }

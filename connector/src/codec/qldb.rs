@@ -9,92 +9,74 @@ use ion_rs::Element;
 use super::ion_binary::{self, Reader, Type, VERSION_MARKER, Value};
 use super::ion_json::{self, write_value};
 use super::ion_symbols::Symbols;
-use super::revision_hash::{self, Elements};
-use super::{Content, Decoder, Table, ion_text};
+use super::ion_text::Transcript;
+use super::{Content, Decoder, MAX_FAULTS, Table, revision_hash};
 use crate::metrics::{Notes, Skip};
 use crate::record::Fault;
 use crate::revision::{Change, Document, MAX_VERSION, Revision, VersionType};
 
-/// Values of one record that may be faults before what is left of it becomes one unit. A byte can be a value, and a unit takes 300 bytes.
-const MAX_FAULTS: usize = 1_000;
-
-/// Where the units of one record go.
-struct Units<'e> {
-    emit: &'e mut dyn FnMut(u32, Content),
-    index: u32,
-    faults: usize,
+/// The values of one user record, read one after another.
+pub(super) enum Values<'a> {
+    Binary {
+        payload: &'a [u8],
+        reader: Reader<'a>,
+        /// Whether no value was read yet.
+        first: bool,
+    },
+    Text(Transcript),
+    Neither(Fault),
+    End,
 }
 
-impl Units<'_> {
-    fn add(&mut self, content: Content) {
-        self.faults += usize::from(matches!(content, Content::Fault(_)));
-        (self.emit)(self.index, content);
-        self.index += 1;
-    }
-
-    /// Whether the rest of the record is worth reading; it becomes one unit where it is not.
-    fn go_on(&mut self) -> bool {
-        if self.faults < MAX_FAULTS {
-            return true;
+impl<'a> Values<'a> {
+    pub(super) fn new(decoder: &Decoder, payload: &'a [u8]) -> Self {
+        if payload.starts_with(&VERSION_MARKER) {
+            let mut reader = decoder.repeated_tables.reader(payload);
+            if decoder.options.verify_hashes {
+                reader.keep_context();
+            }
+            return Self::Binary { payload, reader, first: true };
         }
-        let reason = format!("expected QLDB stream records, found {MAX_FAULTS} values that are none; what follows them was not read");
-        (self.emit)(self.index, Content::Fault(Fault::new("undecodable", reason)));
-        false
-    }
-
-    fn end(mut self) {
-        if self.index == 0 {
-            self.add(Content::Skip(Skip::NoChange));
+        if let Ok(text) = std::str::from_utf8(payload) {
+            return Self::Text(Transcript::new(text, MAX_FAULTS));
         }
-    }
-}
-
-/// Decodes a user record; `emit` gets each unit's index and content, at least one.
-pub(super) fn decode(decoder: &mut Decoder, payload: &Bytes, notes: &mut Notes, emit: &mut dyn FnMut(u32, Content)) {
-    let mut units = Units { emit, index: 0, faults: 0 };
-    if payload.starts_with(&VERSION_MARKER) {
-        binary(decoder, payload, notes, &mut units);
-    } else if let Ok(payload) = std::str::from_utf8(payload) {
-        text(decoder, payload, notes, &mut units);
-    } else {
         let found = payload.iter().take(4).map(|b| format!("{b:02X}")).collect::<Vec<_>>().join(" ");
         let reason = format!("expected a QLDB stream record in Ion binary (E0 01 00 EA) or Ion text, found bytes that begin with {found}");
-        units.add(Content::Fault(Fault::new("undecodable", reason)));
+        Self::Neither(Fault::new("undecodable", reason))
     }
-    units.end();
-}
 
-fn binary(decoder: &mut Decoder, payload: &[u8], notes: &mut Notes, units: &mut Units<'_>) {
-    let mut elements = decoder.options.verify_hashes.then(|| Elements::new(payload));
-    let mut reader = Reader::new(payload);
-    for index in 0.. {
-        match reader.next_value() {
-            Ok(Some((value, symbols))) => {
-                let mut element = || elements.as_mut()?.get(index, value);
-                units.add(record(decoder, value, symbols, &mut element, notes).unwrap_or_else(Content::Fault));
+    /// What the next value comes to; `None` at the end, and behind damage, as no further value can be found there.
+    pub(super) fn next(&mut self, decoder: &mut Decoder, notes: &mut Notes) -> Option<Content> {
+        let content = match self {
+            Self::Binary { payload, reader, first } => match reader.next_value() {
+                Ok(value) => {
+                    let value = value?.0;
+                    if std::mem::take(first) {
+                        decoder.repeated_tables.notice(&payload[..payload.len() - reader.left_with_last()], reader.symbols());
+                    }
+                    record(decoder, value, reader, notes)
+                }
+                Err(fault) => {
+                    *self = Self::End;
+                    Err(fault)
+                }
+            },
+            Self::Text(text) => text.next()?.and_then(|binary| {
+                let mut reader = Reader::new(binary);
+                if decoder.options.verify_hashes {
+                    reader.keep_context();
+                }
+                let (value, _) = reader.next_value()?.ok_or_else(|| unexpected("found nothing"))?;
+                record(decoder, value, &reader, notes)
+            }),
+            Self::Neither(fault) => {
+                let fault = fault.clone();
+                *self = Self::End;
+                Err(fault)
             }
-            Ok(None) => return,
-            // After damage no further value can be found: what is left of the record is one unit.
-            Err(fault) => return units.add(Content::Fault(fault)),
-        }
-        if !units.go_on() {
-            return;
-        }
-    }
-}
-
-fn text(decoder: &mut Decoder, payload: &str, notes: &mut Notes, units: &mut Units<'_>) {
-    for element in ion_text::elements(payload) {
-        let content = element.and_then(|element| {
-            let binary = ion_text::to_binary(&element)?;
-            let mut reader = Reader::new(&binary);
-            let (value, symbols) = reader.next_value()?.ok_or_else(|| unexpected("found nothing"))?;
-            record(decoder, value, symbols, &mut || Some(element.clone()), notes)
-        });
-        units.add(content.unwrap_or_else(Content::Fault));
-        if !units.go_on() {
-            return;
-        }
+            Self::End => return None,
+        };
+        Some(content.unwrap_or_else(Content::Fault))
     }
 }
 
@@ -103,12 +85,12 @@ fn structure(value: Option<Value<'_>>) -> Option<Value<'_>> {
     value.filter(|value| value.ion_type == Type::Struct && !value.null)
 }
 
-fn text_of<'a>(value: Option<Value<'a>>, symbols: &Symbols<'a>) -> Result<Option<&'a str>, Fault> {
+fn text_of<'a>(value: Option<Value<'a>>, symbols: &'a Symbols<'_>) -> Result<Option<&'a str>, Fault> {
     value.map_or(Ok(None), |value| ion_binary::text(value, symbols))
 }
 
 /// The named members of a struct in one pass over it; of a repeated one the last.
-fn members<'a, const N: usize>(value: Value<'a>, symbols: &Symbols<'a>, names: [&str; N]) -> Result<[Option<Value<'a>>; N], Fault> {
+fn members<'a, const N: usize>(value: Value<'a>, symbols: &Symbols<'_>, names: [&str; N]) -> Result<[Option<Value<'a>>; N], Fault> {
     let mut found = [None; N];
     for field in ion_binary::fields(value) {
         let (name, value) = field?;
@@ -124,14 +106,9 @@ fn unexpected(what: &str) -> Fault {
     Fault::new("unknown_record", format!("expected a QLDB stream record {{qldbStreamArn, recordType, payload}}, {what}"))
 }
 
-/// Decodes one value; `element` gives it as ion-rs reads it, for its hash.
-fn record<'a>(
-    decoder: &mut Decoder,
-    value: Value<'a>,
-    symbols: &Symbols<'a>,
-    element: &mut dyn FnMut() -> Option<Element>,
-    notes: &mut Notes,
-) -> Result<Content, Fault> {
+/// Decodes the value that the reader has read last.
+fn record<'a>(decoder: &mut Decoder, value: Value<'a>, reader: &'a Reader<'_>, notes: &mut Notes) -> Result<Content, Fault> {
+    let symbols = reader.symbols();
     let Some(envelope) = structure(Some(value)) else {
         return Err(unexpected("found a value that is not a struct"));
     };
@@ -141,6 +118,7 @@ fn record<'a>(
         Some("BLOCK_SUMMARY") => Ok(Content::Skip(Skip::BlockSummary)),
         Some("REVISION_DETAILS") => {
             let payload = structure(payload).ok_or_else(|| unexpected("found a REVISION_DETAILS without a payload"))?;
+            let element = || revision_hash::element(&reader.last_by_itself(), value);
             revision_details(decoder, payload, symbols, element, notes)
         }
         Some(_) => Err(unexpected("found a recordType other than CONTROL, BLOCK_SUMMARY and REVISION_DETAILS")),
@@ -155,8 +133,8 @@ fn unusable(reason: impl Into<String>) -> Fault {
 fn revision_details<'a>(
     decoder: &mut Decoder,
     payload: Value<'a>,
-    symbols: &Symbols<'a>,
-    element: &mut dyn FnMut() -> Option<Element>,
+    symbols: &'a Symbols<'_>,
+    element: impl FnOnce() -> Option<Element>,
     notes: &mut Notes,
 ) -> Result<Content, Fault> {
     let [table_info, revision] = members(payload, symbols, ["tableInfo", "revision"])?;
@@ -212,7 +190,7 @@ fn metadata_document<'a>(
     id: &str,
     version: u64,
     values: [(&str, Option<Value<'a>>); 4],
-    symbols: &Symbols<'a>,
+    symbols: &'a Symbols<'_>,
     json: &mut Vec<u8>,
     notes: &mut Notes,
 ) -> Result<Document, Fault> {

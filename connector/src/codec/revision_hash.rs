@@ -1,7 +1,7 @@
 //! The hash of a revision: `hash = dot(ionhash(metadata), ionhash(data))` (QLDB developer guide, "Verifying a document revision").
 //!
 //! Hashes follow from Ion values, never from JSON, so the value that is being decoded is read once more by ion-rs, which has the Ion Hash.
-//! Never reads anything that nests deeper than a document may.
+//! Never reads anything that nests deeper than a document may, or that has more values.
 
 use ion_rs::v1_0::Binary;
 use ion_rs::{Element, ElementReader as _, Reader};
@@ -17,39 +17,23 @@ use crate::revision::Change;
 /// Structs around a revision's data.
 const ENVELOPE_DEPTH: usize = 3;
 
-/// The same top-level values once more, as elements. Follows the reader of the record, so that each is read once, whatever their number.
-pub(super) struct Elements<'a> {
-    reader: Option<Reader<Binary, &'a [u8]>>,
-    read: usize,
+/// Values that a revision may have to be read as a whole: each takes some hundred bytes. The largest document that a ledger takes, 128 KB, has
+/// no more.
+const MAX_HASHED_VALUES: usize = 1 << 17;
+
+/// A value, the only one of a record by itself, as ion-rs reads it. One that nests too deeply is not read: ion-rs builds elements recursively.
+pub(super) fn element(record: &[u8], value: Value<'_>) -> Option<Element> {
+    is_small(value, MAX_DEPTH + ENVELOPE_DEPTH, &mut 0)?;
+    guarded(|| Reader::new(Binary, record).ok()?.read_next_element().ok()?).ok()
 }
 
-impl<'a> Elements<'a> {
-    pub(super) fn new(record: &'a [u8]) -> Self {
-        Self { reader: guarded(|| Reader::new(Binary, record).ok()).ok(), read: 0 }
-    }
-
-    /// The value with this place in the record, which the record's own reader has just read. Those before it are passed over, and one that
-    /// nests too deeply is not read: ion-rs builds elements recursively.
-    pub(super) fn get(&mut self, index: usize, value: Value<'_>) -> Option<Element> {
-        is_shallow(value, MAX_DEPTH + ENVELOPE_DEPTH)?;
-        // Behind a fault there is nothing to be read.
-        let mut reader = self.reader.take()?;
-        while self.read < index {
-            guarded(|| reader.next().ok()?.map(|_| ())).ok()?;
-            self.read += 1;
-        }
-        let element = guarded(|| reader.read_next_element().ok()?).ok()?;
-        self.read += 1;
-        self.reader = Some(reader);
-        Some(element)
-    }
-}
-
-fn is_shallow(value: Value<'_>, levels: usize) -> Option<()> {
+fn is_small(value: Value<'_>, levels: usize, count: &mut usize) -> Option<()> {
+    *count += 1;
     match value.ion_type {
+        _ if *count > MAX_HASHED_VALUES => None,
         Type::List | Type::SExp | Type::Struct if levels == 0 => None,
-        Type::Struct => ion_binary::fields(value).try_for_each(|field| is_shallow(field.ok()?.1, levels - 1)),
-        Type::List | Type::SExp => ion_binary::items(value).try_for_each(|item| is_shallow(item.ok()?, levels - 1)),
+        Type::Struct => ion_binary::fields(value).try_for_each(|field| is_small(field.ok()?.1, levels - 1, count)),
+        Type::List | Type::SExp => ion_binary::items(value).try_for_each(|item| is_small(item.ok()?, levels - 1, count)),
         _ => Some(()),
     }
 }
@@ -70,7 +54,12 @@ pub(super) fn verify(
         notes.hashes_unchecked += 1;
         return Ok(());
     };
-    let unreadable = || Fault::new("undecodable", "expected a revision that can be hashed, found Ion that cannot be read as a whole");
+    let unreadable = || {
+        Fault::new(
+            "undecodable",
+            "expected a revision that can be hashed, found Ion that cannot be read as a whole, or one of too many values",
+        )
+    };
     let element = element().ok_or_else(unreadable)?;
     // Of a repeated member the last counts, as it does for what is written: a hash must not vouch for another one.
     let member = |parent: Option<&Element>, name: &str| parent?.as_struct()?.get_all(name).last().cloned();

@@ -446,6 +446,8 @@ mod tests {
             assert_eq!(deleting.leaves(&put("Person", "a")), Ok(leaves), "{condition}");
             let kept = mapping([filtered(condition, Deletes::Keep)]).plan(put("Person", "a"), NOW).unwrap();
             assert_eq!(kept == Planned::Skip(Skip::Filtered), leaves, "{condition}: {kept:?}");
+            let marked = mapping([filtered(condition, Deletes::Tombstone)]).plan(put("Person", "a"), NOW).unwrap();
+            assert_eq!(matches!(marked, Planned::Operation(Operation::Tombstone { time: NOW, .. })), leaves, "{condition}: {marked:?}");
         }
     }
 

@@ -162,12 +162,25 @@ pub fn judge_request(status: u16, error_type: Option<&str>, what: String, after:
                 "ExpiredToken"
                 | "ExpiredTokenException"
                 | "RequestExpired"
+                | "RequestTimeTooSkewed"
+                | "RequestInTheFuture"
                 | "InvalidSignatureException"
+                | "SignatureDoesNotMatch"
                 | "IncompleteSignature"
+                | "IncompleteSignatureException"
+                | "AuthFailure"
+                | "AccessDenied"
+                | "AccessDeniedException"
+                | "InvalidClientTokenId"
+                | "MissingAuthenticationToken"
+                | "MissingAuthenticationTokenException"
                 | "UnrecognizedClientException",
             ),
         ) => return Failure::Unauthorized { what },
         (429, _) | (_, Some("circuit_breaking_exception")) => Class::Throttled,
+        (400, Some("Throttling" | "ThrottlingException" | "ThrottledException" | "TooManyRequestsException" | "RequestLimitExceeded")) => {
+            Class::Throttled
+        }
         (400, Some(kind)) => return Failure::Invalid(Fault::new(kind, what)),
         (200..=299 | 408 | 425 | 500..=599, _) => Class::Unavailable,
         // Also a 400 without a type: it comes from something in front of OpenSearch, and halving the batch would not cure it.
@@ -199,6 +212,10 @@ mod request_tests {
             (400, Some("action_request_validation_exception"), "invalid"),
             (400, Some("input_coercion_exception"), "invalid"),
             (400, Some("ExpiredTokenException"), "unauthorized"),
+            (400, Some("ExpiredToken"), "unauthorized"),
+            (400, Some("RequestTimeTooSkewed"), "unauthorized"),
+            (400, Some("AccessDeniedException"), "unauthorized"),
+            (400, Some("ThrottlingException"), "throttled"),
             (400, Some("validation_exception"), "blocked"),
             (400, None, "misconfigured"),
             (401, None, "unauthorized"),

@@ -16,7 +16,7 @@ use super::part::OPERATION;
 use super::request::at;
 use super::shared::End;
 use super::traffic::{News, Traffic};
-use crate::codec::{self, Content, Decoder, Unit};
+use crate::codec::{self, Content, Decoder};
 use crate::error::{Error, Kind};
 use crate::metrics::{Counts, Notes, instruments};
 use crate::plan::breaker::Thresholds;
@@ -65,11 +65,12 @@ pub struct Deliver {
     letters: Letters,
     ledger: Ledger,
     counts: Counts,
-    units: Vec<Unit>,
     failed: Option<Error>,
     is_paused: bool,
     /// What the instruments were told last.
     told: Counts,
+    /// Bytes that were read and wait to be pushed.
+    ahead: usize,
 }
 
 impl Deliver {
@@ -89,10 +90,10 @@ impl Deliver {
             letters: Letters::new(dead_letters),
             ledger: Ledger::default(),
             counts: Counts::default(),
-            units: Vec::new(),
             failed: None,
             is_paused: false,
             told: Counts::default(),
+            ahead: 0,
         }
     }
 
@@ -102,29 +103,41 @@ impl Deliver {
         self.letters.take_stored()
     }
 
-    /// Takes a record in; waits for room first.
+    /// So many bytes of records were read and wait to be pushed: they take their room from the budget too.
+    pub(super) fn read_ahead(&mut self, bytes: usize) {
+        self.ahead = bytes;
+    }
+
+    /// Takes a record in; waits for room first, for the record and about as much JSON.
     ///
     /// # Errors
     /// What ends the run: a sink that refuses the pipeline, a budget that ran out, dead letters that cannot be stored, two tables in one index.
     pub async fn push(&mut self, record: &Record) -> Result<(), Error> {
-        self.room_for(record.data.len()).await?;
+        self.room_for(2 * record.data.len()).await?;
         self.counts.bytes += record.data.len() as u64;
         let ticket = self.ledger.enter(&record.origin, record.position.clone(), record.data.len());
-        let mut units = std::mem::take(&mut self.units);
-        self.decoder.decode(record, &mut units, &mut self.counts.notes);
-        for (unit, number) in units.drain(..).zip(0u32..) {
-            let claim = Claim {
-                ticket,
-                origin: record.origin.clone(),
-                position: codec::position(&record.position, unit.sub),
-                unit: number,
-                part: unit.index,
-                payload: unit.payload,
-                table: None,
-            };
-            self.unit(claim, unit.content).await?;
+        let mut number = 0;
+        let mut user_records = self.decoder.open(record);
+        while let Some(user_record) = user_records.next(&self.decoder) {
+            let mut units = self.decoder.units(&user_record);
+            while let Some((part, content)) = units.next(&mut self.decoder, &mut self.counts.notes) {
+                // What a record expands to beyond its first unit waits for room too.
+                if number > 0 && self.ledger.held() > self.settings.budget() {
+                    self.room_for(0).await?;
+                }
+                let claim = Claim {
+                    ticket,
+                    origin: record.origin.clone(),
+                    position: codec::position(&record.position, user_record.sub),
+                    unit: number,
+                    part,
+                    payload: user_record.payload.clone(),
+                    table: None,
+                };
+                self.unit(claim, content).await?;
+                number += 1;
+            }
         }
-        self.units = units;
         self.ledger.close(ticket);
         Ok(())
     }
@@ -134,7 +147,7 @@ impl Deliver {
     /// # Errors
     /// As [`push`](Self::push).
     pub async fn push_letter(&mut self, letter: &DeadLetter) -> Result<Ticket, Error> {
-        self.room_for(letter.payload.len()).await?;
+        self.room_for(2 * letter.payload.len()).await?;
         self.counts.bytes += letter.payload.len() as u64;
         let origin = Arc::new(letter.origin.clone());
         let ticket = self.ledger.enter(&origin, letter.position.clone(), letter.payload.len());
@@ -277,7 +290,7 @@ impl Deliver {
         self.hear().await?;
         loop {
             // A record that is larger than the whole budget goes alone.
-            let is_full = self.ledger.held() > 0 && self.ledger.held() + bytes > self.settings.budget();
+            let is_full = self.ledger.held() > 0 && self.ledger.held() + self.ahead + bytes > self.settings.budget();
             let is_paused = self.traffic.parked().bytes() > self.settings.budget() / 2;
             if is_paused != self.is_paused {
                 self.pause(is_paused);
@@ -393,9 +406,16 @@ impl Deliver {
 ///
 /// What was damaged inside of an aggregate has no format to be decoded by: unless it is a revision after all, it keeps its reason.
 pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut Notes) -> Content {
-    let mut units = Vec::new();
-    decoder.user_record(None, &letter.payload, &mut units, notes);
-    match units.into_iter().find(|unit| unit.index == letter.part).map(|unit| unit.content) {
+    let user_record = decoder.open_payload(&letter.payload);
+    let mut units = decoder.units(&user_record);
+    let content = loop {
+        match units.next(decoder, notes) {
+            Some((part, content)) if part == letter.part => break Some(content),
+            Some(_) => {}
+            None => break None,
+        }
+    };
+    match content {
         Some(Content::Revision(revision)) => Content::Revision(revision),
         _ if letter.error.kind == "damaged_aggregate" => Content::Fault(letter.error.clone()),
         Some(content) => content,

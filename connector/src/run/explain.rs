@@ -69,22 +69,25 @@ impl std::fmt::Display for Explained {
 /// # Errors
 /// Two tables that come to one index: a run would stop here.
 pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mut tell: impl FnMut(Explained)) -> Result<(), Error> {
-    let (mut units, mut notes) = (Vec::new(), Notes::default());
-    decoder.decode(record, &mut units, &mut notes);
-    for unit in units {
-        let explained = Explained {
-            origin: if record.origin.shard.is_empty() { record.origin.stream.clone() } else { record.origin.shard.clone() },
-            position: codec::position(&record.position, unit.sub),
-            sub: unit.sub,
-            unit: unit.index,
-            action: "skip",
-            table: None,
-            index: None,
-            id: None,
-            version: None,
-            reason: String::new(),
-        };
-        tell(judged(explained, unit.content, mapping)?);
+    let mut notes = Notes::default();
+    let mut user_records = decoder.open(record);
+    while let Some(user_record) = user_records.next(decoder) {
+        let mut units = decoder.units(&user_record);
+        while let Some((unit, content)) = units.next(decoder, &mut notes) {
+            let explained = Explained {
+                origin: if record.origin.shard.is_empty() { record.origin.stream.clone() } else { record.origin.shard.clone() },
+                position: codec::position(&record.position, user_record.sub),
+                sub: user_record.sub,
+                unit,
+                action: "skip",
+                table: None,
+                index: None,
+                id: None,
+                version: None,
+                reason: String::new(),
+            };
+            tell(judged(explained, content, mapping)?);
+        }
     }
     Ok(())
 }

@@ -142,9 +142,10 @@ impl Letters {
             return;
         }
         self.told = Some(now);
-        let DeadLetter { origin, position, error, id, .. } = letter;
+        let DeadLetter { origin, position, error, id, attempts, .. } = letter;
         let document_id = letter.document_id.as_deref();
-        tracing::warn!(%id, document_id, so_far = self.made, "dead letter: {origin} at {position}: {error}");
+        let first_error = letter.first_error.as_ref().map(ToString::to_string);
+        tracing::warn!(%id, document_id, attempts, first_error, so_far = self.made, "dead letter: {origin} at {position}: {error}");
     }
 
     /// Since when the oldest letter waits.

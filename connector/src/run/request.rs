@@ -135,7 +135,7 @@ impl Request {
         let (operations, bytes): (Arc<[Operation]>, usize) =
             (part.open.iter().map(|open| open.slot.operation.clone()).collect(), part.size());
         let mut answer = pin!(async {
-            let pass = shared.gate.enter().await;
+            let pass = shared.gate.enter(bytes).await;
             let sent = Instant::now();
             let answer = shared.sink.write(operations).await;
             (pass, sent.elapsed(), answer)

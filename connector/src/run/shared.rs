@@ -68,7 +68,7 @@ impl Shared {
         Self {
             sink,
             events,
-            gate: Gate::new(settings.requests_in_flight),
+            gate: Gate::new(settings.requests_in_flight, settings.request_bytes.saturating_mul(settings.requests_in_flight)),
             limit: AtomicUsize::new(settings.request_bytes.min(HARD_LIMIT)),
             progress: Mutex::new(Instant::now()),
             give_up_after: settings.give_up_after,

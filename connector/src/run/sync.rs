@@ -64,15 +64,19 @@ async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut
         };
         let Some(page) = page? else { return Ok(()) };
         so_far = page.read;
-        // The next page is read while this one is worked on, outside of the line's memory budget; not where a record alone is larger than pages are.
-        let ordinary = page.records.iter().map(|record| record.data.len()).sum::<usize>() <= 2 * PAGE;
-        let mut unread = Some(capture);
-        if let Some(capture) = unread.take_if(|_| ordinary) {
+        let mut waiting = page.records.iter().map(|record| record.data.len()).sum::<usize>();
+        // The next page is read while this one is worked on; not where a record alone is larger than pages are.
+        let (mut unread, mut next) = (Some(capture), 0);
+        if let Some(capture) = unread.take_if(|_| waiting <= 2 * PAGE) {
             reading = spawn_blocking(move || read(capture));
+            next = PAGE;
         }
         for record in page.records {
+            waiting -= record.data.len();
+            deliver.read_ahead(waiting + next);
             deliver.push(&record).await?;
         }
+        deliver.read_ahead(0);
         if let Some(capture) = unread {
             reading = spawn_blocking(move || read(capture));
         }

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::opensearch::request;
+use super::opensearch::request::Portions;
 use super::{Pending, Sink};
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
@@ -82,9 +82,7 @@ impl Sink for BulkFile {
         let output = Arc::clone(&self.output);
         Box::pin(async move {
             let written = tokio::task::spawn_blocking(move || {
-                let mut lines = Vec::with_capacity(operations.iter().map(Operation::size).sum());
-                request::encode(&operations, &mut lines);
-                output.lock().unwrap_or_else(PoisonError::into_inner).append(&lines)?;
+                output.lock().unwrap_or_else(PoisonError::into_inner).append(&operations)?;
                 Ok(operations.iter().map(reply).collect())
             });
             written
@@ -113,6 +111,14 @@ fn reply(operation: &Operation) -> Reply {
     })
 }
 
+fn write_lines(operations: &[Operation], out: impl Write) -> io::Result<()> {
+    let mut lines = Portions::new(out);
+    for operation in operations {
+        lines.append(operation, false)?;
+    }
+    lines.finish()?.flush()
+}
+
 /// Lines that were not written, and whether they may be written again.
 struct Unwritten {
     cause: io::Error,
@@ -121,23 +127,21 @@ struct Unwritten {
 
 impl Output {
     /// Writes all or, in a regular file, nothing: a request that is sent again must not stand behind its own first half.
-    fn append(&mut self, lines: &[u8]) -> Result<(), Unwritten> {
+    fn append(&mut self, operations: &[Operation]) -> Result<(), Unwritten> {
         match self {
-            Self::Standard => {
-                let mut standard = io::stdout().lock();
-                standard.write_all(lines).and_then(|()| standard.flush()).map_err(|cause| Unwritten { cause, again: false })
+            Self::Standard => write_lines(operations, io::stdout().lock()).map_err(|cause| Unwritten { cause, again: false }),
+            Self::Other(file) => write_lines(operations, file).map_err(|cause| Unwritten { cause, again: false }),
+            Self::Regular { file, length } => {
+                let written = write_lines(operations, &mut *file).and_then(|()| file.stream_position());
+                match written {
+                    Ok(end) => *length = end,
+                    Err(cause) => {
+                        let again = file.set_len(*length).and_then(|()| file.seek(SeekFrom::Start(*length))).is_ok();
+                        return Err(Unwritten { cause, again });
+                    }
+                }
+                Ok(())
             }
-            Self::Other(file) => file.write_all(lines).map_err(|cause| Unwritten { cause, again: false }),
-            Self::Regular { file, length } => match file.write_all(lines) {
-                Ok(()) => {
-                    *length += lines.len() as u64;
-                    Ok(())
-                }
-                Err(cause) => {
-                    let again = file.set_len(*length).and_then(|()| file.seek(SeekFrom::Start(*length))).is_ok();
-                    Err(Unwritten { cause, again })
-                }
-            },
         }
     }
 

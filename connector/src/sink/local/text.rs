@@ -23,6 +23,8 @@ pub(super) fn searchable<'a>(id: &str, document: &'a [u8], text: &mut String) ->
     push(text, id);
     let source =
         std::str::from_utf8(document).map_err(|cause| format!("expected UTF-8, found other bytes at byte {}", cause.valid_up_to()))?;
+    // The text is about as long as the document; a buffer that grows by doubling would be twice as long for a large one.
+    text.reserve(document.len());
     let mut scan = Scan { source, bytes: document, at: 0, text };
     match scan.object() {
         Some(()) => Ok(source),

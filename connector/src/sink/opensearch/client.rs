@@ -1,12 +1,13 @@
 //! One HTTP client: how to reach the server and trust it.
 //!
-//! Sends a request and hands back status and bytes. A request that was refused for its credentials was not carried out, so it is sent a
-//! second time where there are newer ones; nothing else is ever sent twice.
+//! Sends a request and hands back status and bytes. A request that was refused for its time or its credentials was not carried out, so it is
+//! sent again, once for each, where the clock could be corrected or there are newer credentials; nothing else is ever sent twice.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_types::sdk_config::SharedTimeSource;
 use bytes::Bytes;
 use opensearch::auth::{ClientCertificate, Credentials};
 use opensearch::cert::{Certificate, CertificateValidation};
@@ -16,6 +17,7 @@ use opensearch::http::transport::{SingleNodeConnectionPool, Transport, Transport
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
+use super::clock::Clock;
 use super::config::{Access, Config};
 use super::proof::{Proof, Signing};
 use super::reply;
@@ -32,6 +34,8 @@ pub(super) struct Client {
     pub(super) place: String,
     url: Url,
     pub(super) proof: Proof,
+    /// What signatures are dated by.
+    clock: Clock,
     timeout: Duration,
     /// Whether the server is OpenSearch Serverless, which lacks some calls.
     pub(super) serverless: bool,
@@ -58,6 +62,10 @@ pub(super) struct Answer {
     after: Option<Duration>,
     /// `x-amzn-errortype`, by which AWS names an error.
     aws_type: Option<String>,
+    /// The server's clock, by the header `Date`.
+    date: Option<SystemTime>,
+    /// By how much our clock was corrected when the request was signed ([`Clock::correct`]).
+    correction: i64,
     /// Which credentials the request was sent with ([`Proof::refresh`]).
     generation: u64,
 }
@@ -111,12 +119,14 @@ impl Client {
             let certificates = Certificate::from_pem(&read(path, "ca_file")?).map_err(|error| bad_pem(path, "ca_file", &error))?;
             builder = builder.cert_validation(CertificateValidation::Full(certificates));
         }
-        let (proof, signing) = Proof::new(&config.access, provider).await?;
+        let clock = Clock::default();
+        let (proof, signing) = Proof::new(&config.access, provider, &clock).await?;
         if let Some(Signing { credentials, region, service }) = signing {
             if config.client_certificate_file.is_some() {
                 return Err(Error::usage("a client certificate and AWS signatures do not go together"));
             }
             builder = builder.auth(Credentials::AwsSigV4(credentials, region)).service_name(service);
+            builder = builder.sigv4_time_source(SharedTimeSource::new(clock.clone()));
         }
         if let Some(path) = &config.client_certificate_file {
             let pem = read(path, "client_certificate_file")?;
@@ -132,6 +142,7 @@ impl Client {
             place: format!("{host}:{}", url.port_or_known_default().unwrap_or_default()),
             url,
             proof,
+            clock,
             timeout: config.request_timeout,
             serverless: matches!(config.access, Access::Aoss(_)),
         })
@@ -139,12 +150,25 @@ impl Client {
 
     /// Sends one request and reads the whole answer.
     pub(super) async fn send(&self, method: Method, path: &str, query: &[(&str, &str)], content: Content) -> Result<Answer, Trouble> {
-        let answer = self.send_once(method, path, query, content.clone()).await?;
-        let refused = matches!(answer.status, 400 | 401 | 403) && matches!(self.judged(&answer), Failure::Unauthorized { .. });
-        if refused && self.proof.refresh(answer.generation).await {
-            return self.send_once(method, path, query, content).await;
+        let mut answer = self.send_once(method, path, query, content.clone()).await?;
+        if self.is_refused(&answer) && self.is_corrected(&answer) {
+            answer = self.send_once(method, path, query, content.clone()).await?;
+        }
+        if self.is_refused(&answer) && self.proof.refresh(answer.generation).await {
+            answer = self.send_once(method, path, query, content).await?;
         }
         Ok(answer)
+    }
+
+    /// Whether the request was refused for what it was sent with, and not carried out.
+    fn is_refused(&self, answer: &Answer) -> bool {
+        matches!(answer.status, 400 | 401 | 403) && matches!(self.judged(answer), Failure::Unauthorized { .. })
+    }
+
+    /// Whether a refused request was dated by a clock that the server does not agree with, and that has been corrected.
+    fn is_corrected(&self, answer: &Answer) -> bool {
+        let Some(date) = answer.date.filter(|_| matches!(self.proof, Proof::Signed(_))) else { return false };
+        reply::is_about_time(&answer.body, answer.aws_type.as_deref()) && self.clock.correct(&self.place, answer.correction, date)
     }
 
     /// What an answer that is no success comes to.
@@ -154,6 +178,7 @@ impl Client {
 
     async fn send_once(&self, method: Method, path: &str, query: &[(&str, &str)], content: Content) -> Result<Answer, Trouble> {
         let (generation, mut headers) = self.proof.headers().await?;
+        let correction = self.clock.correction();
         let body = match content {
             Content::Empty => None,
             Content::Json(bytes) => Some(bytes),
@@ -173,10 +198,11 @@ impl Client {
         }
         let status = response.status_code().as_u16();
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let after = text(RETRY_AFTER.as_str()).and_then(|header| reply::retry_after(&header, text(DATE.as_str()).as_deref()));
+        let date = text(DATE.as_str()).and_then(|header| reply::date(&header));
+        let after = text(RETRY_AFTER.as_str()).and_then(|header| reply::retry_after(&header, date));
         let aws_type = text("x-amzn-errortype");
         let body = response.bytes().await.map_err(|error| self.trouble(&error))?;
-        Ok(Answer { status, body, after, aws_type, generation })
+        Ok(Answer { status, body, after, aws_type, date, correction, generation })
     }
 
     fn trouble(&self, error: &opensearch::Error) -> Trouble {

@@ -1,14 +1,15 @@
 //! OpenSearch as a sink: one `write` is one `_bulk` request.
 //!
-//! [`request`] makes the body, `client` sends it with a `proof` of who we are (`sign` for AWS), `reply` reads the answer (and `redact` what
-//! may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation` with what it is
-//! made, `advice` how far deletes hold in it), `inspect`, `search` and `sweep` are what the commands ask for beside writing.
+//! [`request`] makes the body, `client` sends it with a `proof` of who we are (`sign` and `clock` for AWS), `reply` reads the answer (and
+//! `redact` what may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation`
+//! with what it is made, `advice` how far deletes hold in it), `inspect`, `search` and `sweep` are what the commands ask for beside writing.
 //!
 //! Tries once and reports. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)), and never makes an index anew that
 //! was there and is gone.
 
 mod advice;
 mod client;
+mod clock;
 pub mod config;
 mod creation;
 mod describe;
@@ -23,7 +24,6 @@ mod sign;
 mod sweep;
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::sync::Arc;
 
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -38,6 +38,7 @@ use self::client::{Client, Content, Trouble, TroubleKind, segment};
 pub use self::config::Config;
 use self::indices::{Admitted, Indices, find};
 pub use self::inspect::Probe;
+use self::request::Portions;
 use super::{Pending, Sink};
 use crate::error::Error;
 use crate::operation::Operation;
@@ -145,8 +146,6 @@ impl OpenSearch {
 
     /// The body, and how many guards stand at its end.
     fn encode(&self, sent: &[&Operation], admitted: &[Admitted]) -> (Bytes, usize) {
-        /// Lines are compressed in portions, so that the body never exists uncompressed.
-        const PORTION: usize = 64 * 1024;
         let flagged = |operation: &Operation| {
             let admitted = find(admitted, &operation.target().index);
             !self.client.serverless && admitted.is_some_and(|admitted| admitted.index.alias)
@@ -166,18 +165,14 @@ impl OpenSearch {
             let guards = add_guards(&mut body);
             return (Bytes::from(body), guards);
         }
-        let mut portion = Vec::with_capacity(2 * PORTION);
-        let mut body = GzEncoder::new(Vec::with_capacity(4 * PORTION), Compression::fast());
+        // Lines are compressed in portions, so that the body never exists uncompressed.
+        let mut lines = Portions::new(GzEncoder::new(Vec::with_capacity(256 * 1024), Compression::fast()));
         for operation in sent {
-            request::append(operation, flagged(operation), &mut portion);
-            if portion.len() >= PORTION {
-                body.write_all(&portion).expect("writing into memory does not fail");
-                portion.clear();
-            }
+            lines.append(operation, flagged(operation)).expect("writing into memory does not fail");
         }
-        let guards = add_guards(&mut portion);
-        body.write_all(&portion).expect("writing into memory does not fail");
-        (Bytes::from(body.finish().expect("writing into memory does not fail")), guards)
+        let guards = add_guards(lines.portion());
+        let body = lines.finish().and_then(GzEncoder::finish).expect("writing into memory does not fail");
+        (Bytes::from(body), guards)
     }
 
     async fn refresh_all(&self) {

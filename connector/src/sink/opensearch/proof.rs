@@ -13,6 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use opensearch::http::headers::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::client::{Trouble, TroubleKind, deepest, read};
+use super::clock::Clock;
 use super::config::{Access, Password};
 use super::sign::{self, Held, Provider};
 use crate::aws::Aws;
@@ -44,7 +45,11 @@ pub(super) struct Signing {
 
 impl Proof {
     /// Reads a password's file, and finds the source of AWS credentials unless one is given.
-    pub(super) async fn new(access: &Access, provider: Option<SharedCredentialsProvider>) -> Result<(Self, Option<Signing>), Error> {
+    pub(super) async fn new(
+        access: &Access,
+        provider: Option<SharedCredentialsProvider>,
+        clock: &Clock,
+    ) -> Result<(Self, Option<Signing>), Error> {
         let (aws, service) = match access {
             Access::Open => return Ok((Self::None, None)),
             Access::Basic { username, password } => return Ok((Self::Basic(Basic::new(username, password)?), None)),
@@ -56,7 +61,7 @@ impl Proof {
             (Some(_), Aws { region: None, .. }) => return Err(sign::no_region()),
             (None, aws) => sign::find(aws).await?,
         };
-        let held = Arc::new(Held::new(provider));
+        let held = Arc::new(Held::new(provider, clock.clone()));
         let credentials = SharedCredentialsProvider::new(Provider(Arc::clone(&held)));
         Ok((Self::Signed(held), Some(Signing { credentials, region, service })))
     }
@@ -152,7 +157,7 @@ mod tests {
     #[tokio::test]
     async fn a_password_is_sent_and_never_shown() {
         let access = Access::Basic { username: "admin".to_owned(), password: Password::Given(Secret::new("p@ss")) };
-        let (proof, _) = Proof::new(&access, None).await.unwrap();
+        let (proof, _) = Proof::new(&access, None, &Clock::default()).await.unwrap();
         let (_, headers) = proof.headers().await.unwrap();
         assert_eq!(headers[AUTHORIZATION].as_bytes(), b"Basic YWRtaW46cEBzcw==");
         let shown = format!("{access:?} {proof:?}");
@@ -162,7 +167,7 @@ mod tests {
     #[tokio::test]
     async fn a_password_file_that_is_not_there_is_found_at_the_start() {
         let access = Access::Basic { username: "admin".to_owned(), password: Password::File("/nowhere".into()) };
-        let error = Proof::new(&access, None).await.unwrap_err().to_string();
+        let error = Proof::new(&access, None, &Clock::default()).await.unwrap_err().to_string();
         assert!(error.contains("cannot read password_file /nowhere"), "{error}");
     }
 

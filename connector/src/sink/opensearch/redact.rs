@@ -22,7 +22,7 @@ const CUTS: [&str; 10] = [
 ];
 
 /// Openings of reasons whose text up to the cut holds no value.
-const OPENINGS: [&str; 42] = [
+const OPENINGS: [&str; 43] = [
     "failed to parse field [",
     "failed to process cluster event",
     "object mapping for [",
@@ -64,6 +64,7 @@ const OPENINGS: [&str; 42] = [
     "The security token included in the request is",
     "The request signature we calculated does not match",
     "Signature expired",
+    "Signature not yet current",
     "User: ",
 ];
 

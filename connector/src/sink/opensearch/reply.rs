@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -69,10 +69,11 @@ fn unmatched(what: String) -> Failure {
 }
 
 fn misfit(at: usize, action: &str, item: &Item<'_>) -> Failure {
-    let found = if item.action != action {
-        format!("an item of action {}", redact::kind(&item.action))
-    } else {
-        "an item without a status".to_owned()
+    let found = match &*item.action {
+        same if same == action => "an item without a status".to_owned(),
+        other @ ("index" | "create" | "update" | "delete") => format!("an item of action {other}"),
+        // Whatever it is, it came from something that is no bulk answer.
+        _ => "an item of no known action".to_owned(),
     };
     unmatched(format!("expected the status of action {action} as item {at} of the answer to _bulk, found {found}"))
 }
@@ -117,7 +118,7 @@ fn misconfiguration(error: &ErrorBody<'_>) -> Option<String> {
 /// between.
 pub(super) fn refused(place: &str, status: u16, body: &[u8], aws_type: Option<&str>, after: Option<Duration>) -> Failure {
     let refusal: Refusal<'_> = serde_json::from_slice(without_mark(body)).unwrap_or_default();
-    let mut kind = aws_type.map(|kind| redact::kind(kind.split([':', '#']).next().unwrap_or_default()).to_owned());
+    let kind = refusal.kind(aws_type).map(redact::kind);
     let mut what = format!("{place} answered status {status}");
     let mut limit = None;
     if let Some(error) = &refusal.error {
@@ -126,16 +127,15 @@ pub(super) fn refused(place: &str, status: u16, body: &[u8], aws_type: Option<&s
         }
         let (shown, reason) = error.shown();
         what = format!("{what}, {shown}: {reason}");
-        kind = error.kind.is_some().then_some(shown);
     } else if let Some(message) = &refusal.message {
         limit = message.strip_prefix("Request size exceeded ").and_then(|rest| rest.split(' ').next()?.parse().ok());
-        let name = kind.as_deref().unwrap_or_default();
+        let name = kind.unwrap_or_default();
         let reason = redact::reason(name, message).unwrap_or_else(|| redact::WITHHELD.to_owned());
         what = if name.is_empty() { format!("{what}: {reason}") } else { format!("{what}, {name}: {reason}") };
     } else if !body.is_empty() {
         what = format!("{what} with {} bytes that are not OpenSearch's JSON", body.len());
     }
-    match judge_request(status, kind.as_deref(), what, after) {
+    match judge_request(status, kind, what, after) {
         Failure::TooLarge { what, .. } => Failure::TooLarge { what, limit },
         failure => failure,
     }
@@ -149,12 +149,43 @@ pub(super) fn error_type(body: &[u8]) -> Option<String> {
 
 /// The wait that a `Retry-After` header asks for: seconds, or a date (RFC 9110, section 10.2.3). A date that has passed is no wait. A date
 /// is compared with the answer's own `Date`, because the server's clock made both and ours may be off; without that it says nothing.
-pub(super) fn retry_after(header: &str, date: Option<&str>) -> Option<Duration> {
+pub(super) fn retry_after(header: &str, now: Option<SystemTime>) -> Option<Duration> {
     if let Ok(seconds) = header.trim().parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let time = |header: &str| httpdate::parse_http_date(header.trim()).ok();
-    Some(time(header)?.duration_since(time(date?)?).unwrap_or_default())
+    Some(date(header)?.duration_since(now?).unwrap_or_default())
+}
+
+/// A time as headers write it (RFC 9110, section 5.6.7).
+pub(super) fn date(header: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(header.trim()).ok()
+}
+
+/// Whether a refusal may be about the time at which a request was signed. Most of these types say other things as well; whether it is the
+/// time, the servers' clock tells.
+/// (AWS General Reference, "Common error types"; AWS Signature Version 4, "Troubleshoot signed requests".)
+pub(super) fn is_about_time(body: &[u8], aws_type: Option<&str>) -> bool {
+    let refusal: Refusal<'_> = serde_json::from_slice(without_mark(body)).unwrap_or_default();
+    matches!(
+        refusal.kind(aws_type),
+        Some(
+            "RequestTimeTooSkewed"
+                | "RequestExpired"
+                | "RequestInTheFuture"
+                | "InvalidSignatureException"
+                | "SignatureDoesNotMatch"
+                | "AuthFailure"
+        )
+    )
+}
+
+/// The type of an AWS error by its text, for the endpoints that give none.
+fn told_by_text(message: &str) -> Option<&'static str> {
+    let begins = |openings: &[&str]| openings.iter().any(|opening| message.starts_with(opening));
+    if begins(&["Signature expired", "Signature not yet current"]) {
+        return Some("InvalidSignatureException");
+    }
+    begins(&["The security token included in the request is expired"]).then_some("ExpiredTokenException")
 }
 
 /// A body without the byte order mark that some proxies put in front.
@@ -190,6 +221,25 @@ struct Refusal<'a> {
     error: Option<ErrorBody<'a>>,
     #[serde(borrow, alias = "Message")]
     message: Option<Cow<'a, str>>,
+    /// The type of an AWS error, where it stands in the body.
+    #[serde(borrow, rename = "__type")]
+    aws_type: Option<Cow<'a, str>>,
+}
+
+impl Refusal<'_> {
+    /// The type of the error: OpenSearch's; or that of AWS in a header, in the body, or as its text tells it.
+    fn kind<'b>(&'b self, header: Option<&'b str>) -> Option<&'b str> {
+        /// A namespace may stand before it, and a URL behind.
+        fn bare(kind: &str) -> &str {
+            let kind = kind.split(':').next().unwrap_or_default();
+            kind.rsplit('#').next().unwrap_or_default()
+        }
+        if let Some(error) = &self.error {
+            return error.kind.as_deref();
+        }
+        let told = || self.message.as_deref().and_then(told_by_text);
+        header.map(bare).or_else(|| self.aws_type.as_deref().map(bare)).or_else(told)
+    }
 }
 
 /// An error as OpenSearch writes it. Servers and proxies also write a bare text in its place; that is kept as a reason without a type.

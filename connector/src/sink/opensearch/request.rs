@@ -1,9 +1,11 @@
 //! Operations to the body of a `_bulk` request: one action line each, and the document's line below it where there is a document. A
 //! tombstone is a document like any other.
 //!
-//! Pure: bytes are appended to one buffer and nothing else happens. Never parses or checks a document, never asks for a refresh, and never
-//! writes an action without a version: every line carries `version` and `version_type`, so the index itself refuses what is stale.
+//! Pure: bytes are appended to what the caller has and nothing else happens. Never parses or checks a document, never asks for a refresh, and
+//! never writes an action without a version: every line carries `version` and `version_type`, so the index itself refuses what is stale.
 //! (Format: OpenSearch Bulk API; newline-delimited JSON, the last byte is a newline.)
+
+use std::io::{self, Write};
 
 use crate::operation::{Operation, Target};
 use crate::plan::tombstone;
@@ -20,9 +22,26 @@ pub fn encode(operations: &[Operation], out: &mut Vec<u8>) {
 /// Appends the lines of one operation. With `require_alias` the server refuses the write when the name is no alias (any more); it heeds
 /// this on writes of documents, and ignores it on deletes ([`append_guards`]).
 pub fn append(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
+    append_action(operation, require_alias, out);
     match operation {
-        Operation::Index { target, document } => append_document(target, document, require_alias, out),
-        Operation::Tombstone { target, time } => append_document(target, &tombstone::document(*time), require_alias, out),
+        Operation::Index { document, .. } => append_document(document, out),
+        Operation::Tombstone { time, .. } => append_document(&tombstone::document(*time), out),
+        Operation::Delete { .. } => {}
+    }
+}
+
+fn append_document(document: &Document, out: &mut Vec<u8>) {
+    out.extend_from_slice(document.as_bytes());
+    out.push(b'\n');
+}
+
+fn append_action(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
+    match operation {
+        Operation::Index { target, .. } | Operation::Tombstone { target, .. } => {
+            out.extend_from_slice(br#"{"index":{"#);
+            append_target(target, out);
+            out.extend_from_slice(if require_alias { b",\"require_alias\":true}}\n" } else { b"}}\n" });
+        }
         Operation::Delete { target } => {
             out.extend_from_slice(br#"{"delete":{"#);
             append_target(target, out);
@@ -39,12 +58,58 @@ pub fn action(operation: &Operation) -> &'static str {
     }
 }
 
-fn append_document(target: &Target, document: &Document, require_alias: bool, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"index":{"#);
-    append_target(target, out);
-    out.extend_from_slice(if require_alias { b",\"require_alias\":true}}\n" } else { b"}}\n" });
-    out.extend_from_slice(document.as_bytes());
-    out.push(b'\n');
+/// Writes lines in portions, so that the whole body never exists: small lines together, and a large document as it is.
+#[derive(Debug)]
+pub struct Portions<W> {
+    portion: Vec<u8>,
+    out: W,
+}
+
+/// Bytes that are written together.
+const PORTION: usize = 64 * 1024;
+
+impl<W: Write> Portions<W> {
+    /// Nothing written yet.
+    pub fn new(out: W) -> Self {
+        Self { portion: Vec::with_capacity(2 * PORTION), out }
+    }
+
+    /// Writes the lines of one operation, as [`append`] makes them.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn append(&mut self, operation: &Operation, require_alias: bool) -> io::Result<()> {
+        match operation {
+            Operation::Index { document, .. } if document.0.len() >= PORTION => {
+                append_action(operation, require_alias, &mut self.portion);
+                self.flush()?;
+                self.out.write_all(document.as_bytes())?;
+                self.portion.push(b'\n');
+            }
+            _ => append(operation, require_alias, &mut self.portion),
+        }
+        if self.portion.len() >= PORTION { self.flush() } else { Ok(()) }
+    }
+
+    /// What is written next by the caller itself.
+    pub fn portion(&mut self) -> &mut Vec<u8> {
+        &mut self.portion
+    }
+
+    /// Writes what is left, and gives the writer back.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        Ok(self.out)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.portion)?;
+        self.portion.clear();
+        Ok(())
+    }
 }
 
 /// The id in [`append_guards`]. Nothing is ever written under it.
@@ -143,6 +208,17 @@ mod tests {
             text(&[index(target("people", "4Ksf", 0), r#"{"price":442.30}"#)]),
             "{\"index\":{\"_index\":\"people\",\"_id\":\"4Ksf\",\"version\":0,\"version_type\":\"external\"}}\n{\"price\":442.30}\n"
         );
+    }
+
+    #[test]
+    fn in_portions_it_is_the_same_text() {
+        let sizes = [10, PORTION - 1, PORTION, 3 * PORTION, 0, 5, PORTION, PORTION];
+        let documents = sizes.map(|size| format!("{{\"a\":\"{}\"}}", "x".repeat(size)));
+        let mut operations: Vec<_> = documents.iter().map(|document| index(target("people", "1", 7), document)).collect();
+        operations.insert(3, Operation::Delete { target: target("people", "2", 8) });
+        let mut portions = Portions::new(Vec::new());
+        operations.iter().for_each(|operation| portions.append(operation, false).unwrap());
+        assert_eq!(String::from_utf8(portions.finish().unwrap()).unwrap(), text(&operations));
     }
 
     #[test]

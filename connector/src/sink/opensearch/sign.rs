@@ -10,8 +10,10 @@ use aws_config::Region;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use aws_types::sdk_config::TimeSource;
 use tokio::sync::Mutex;
 
+use super::clock::Clock;
 use crate::aws::{self, Aws};
 use crate::error::Error;
 
@@ -22,6 +24,8 @@ const EARLY: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub(super) struct Held {
     inner: SharedCredentialsProvider,
+    /// What tells whether they have expired: the clock of those who say when they do.
+    clock: Clock,
     state: Mutex<State>,
 }
 
@@ -33,15 +37,14 @@ struct State {
 }
 
 impl Held {
-    pub(super) fn new(inner: SharedCredentialsProvider) -> Self {
-        Self { inner, state: Mutex::default() }
+    pub(super) fn new(inner: SharedCredentialsProvider, clock: Clock) -> Self {
+        Self { inner, clock, state: Mutex::default() }
     }
 
     /// The credentials to sign with now, and which set they are.
     pub(super) async fn get(&self) -> Result<(Credentials, u64), CredentialsError> {
         let mut state = self.state.lock().await;
-        #[expect(clippy::disallowed_methods, reason = "a signature holds the time at which it is made")]
-        let now = SystemTime::now();
+        let now = self.clock.now();
         if let Some(held) = &state.credentials
             && left(held, now).is_none_or(|left| left > EARLY)
         {
@@ -147,7 +150,7 @@ mod tests {
     fn held(lifetime: Option<Duration>, fails_from: usize) -> (Held, Arc<AtomicUsize>) {
         let calls = Arc::new(AtomicUsize::new(0));
         let provider = Rotating { calls: Arc::clone(&calls), lifetime, fails_from };
-        (Held::new(SharedCredentialsProvider::new(provider)), calls)
+        (Held::new(SharedCredentialsProvider::new(provider), Clock::default()), calls)
     }
 
     #[tokio::test]
@@ -178,6 +181,17 @@ mod tests {
         let (held, _) = held(Some(Duration::ZERO), 2);
         held.get().await.unwrap();
         assert!(held.get().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn whether_a_set_has_expired_is_told_by_the_corrected_clock() {
+        let (held, calls) = held(Some(Duration::from_secs(900)), usize::MAX);
+        held.get().await.unwrap();
+        #[expect(clippy::disallowed_methods, reason = "the server's clock is a quarter of an hour ahead of this one")]
+        let ahead = SystemTime::now() + Duration::from_secs(900);
+        assert!(held.clock.correct("h:1", 0, ahead));
+        assert_eq!(held.get().await.unwrap().0.access_key_id(), "key2");
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::recognise::{BYTE_ORDER_MARK, Format, recognise};
+use super::recognise::{BYTE_ORDER_MARK, Format, recognise, tells};
 use super::window::Window;
 use crate::error::{Error, Kind};
 
@@ -54,11 +54,11 @@ impl Entry {
             Self::File { path, length, .. } => (Box::new(File::open(path).map_err(Refused::Unreadable)?.take(*length)), Some(*length)),
         };
         let read = Arc::new(AtomicU64::new(0));
-        let mut window = Window::new(Box::new(Counted { input, read: Arc::clone(&read), length }));
+        let over = |input, step| if length.is_some() { Window::new(input) } else { Window::live(input, step) };
+        let mut window = over(Box::new(Counted { input, read: Arc::clone(&read), length }), usize::MAX);
         let mut compressed = false;
         for _ in 0..NESTED {
-            window.need(1);
-            let format = recognise(window.bytes(), window.ended()).map_err(Refused::NotACapture)?;
+            let format = recognised(&mut window)?;
             if format != Format::Gzip {
                 if window.bytes().starts_with(BYTE_ORDER_MARK) {
                     window.skip(BYTE_ORDER_MARK.len() as u64);
@@ -66,9 +66,23 @@ impl Entry {
                 return Ok(Opened { format, compressed, window, read });
             }
             compressed = true;
-            window = Window::new(Box::new(Stepwise(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, window.into_input())))));
+            let decoder = MultiGzDecoder::new(BufReader::with_capacity(64 << 10, window.into_input()));
+            window = over(Box::new(Stepwise(decoder)), STEP);
         }
         Err(Refused::NotACapture("found gzip inside gzip, over and over".to_owned()))
+    }
+}
+
+/// Reads the beginning of an input, and no more of it than it takes to recognise it: a pipe may have nothing more for a long time.
+fn recognised(window: &mut Window) -> Result<Format, Refused> {
+    window.need(1);
+    loop {
+        let tells = !window.is_drained() || tells(window.bytes());
+        match recognise(window.bytes(), window.ended()) {
+            Ok(format) if tells => return Ok(format),
+            Err(found) if !window.is_drained() => return Err(Refused::NotACapture(found)),
+            _ => drop(window.more()),
+        }
     }
 }
 
@@ -90,12 +104,15 @@ impl Read for Counted {
     }
 }
 
+/// Bytes that are decompressed at once.
+const STEP: usize = 4 << 10;
+
 /// Decompresses in small steps, because a step that meets damage gives nothing of what it had decompressed before.
 struct Stepwise<R>(R);
 
 impl<R: Read> Read for Stepwise<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let step = buffer.len().min(4 << 10);
+        let step = buffer.len().min(STEP);
         self.0.read(&mut buffer[..step])
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn find_version_marker(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The place in a stream of Ion binary values.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct IonBinary {
     /// The marker and tables in force, once they are no longer contiguous with the next value; the first part begins with the marker.
     context: Vec<Bytes>,
@@ -37,7 +37,7 @@ pub(super) struct IonBinary {
     since_marker: Seen,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Seen {
     values: bool,
     tables: bool,
@@ -131,12 +131,13 @@ impl IonBinary {
             Ok(total) if total <= VALUE_LIMIT => return Next::Damage("expected symbol tables of at most 16 MiB".to_owned()),
             _ => return Next::Damage(format!("expected a value of at most 16 MiB, found one of {} bytes", head.total())),
         };
-        if !window.need(lead + total) {
+        // A length may also have swallowed only the beginning of the next marker; a pipe that has nothing more yet is not waited for.
+        let whole = lead + total;
+        let next = if window.is_drained() { 0 } else { VERSION_MARKER.len() - 1 };
+        if !window.need(whole + next) && window.bytes().len() < whole {
             let left = window.bytes().len() - lead;
             return Next::Damage(format!("expected a value of {total} bytes, found the end of the file after {left}"));
         }
-        // A length may also have swallowed only the beginning of the next marker.
-        window.need(lead + total + VERSION_MARKER.len() - 1);
         let near = &window.bytes()[lead..];
         let near = &near[..near.len().min(total + VERSION_MARKER.len() - 1)];
         let (value, mut markers) = (&near[..total], MARKER.find_iter(near).peekable());

@@ -145,8 +145,8 @@ pub(super) fn scalars_hold(value: &[u8], places: impl IntoIterator<Item = usize>
     let mut places = places.into_iter().peekable();
     let mut open: Vec<(usize, bool)> = Vec::new();
     let (mut at, mut wrapped) = (0, false);
-    // A top-level scalar is nothing that a stream of records holds.
-    if !matches!(value.first().map(|b| b >> 4), Some(code::LIST | code::SEXP | code::STRUCT | code::ANNOTATED)) {
+    // A top-level scalar or list is nothing that a stream of records holds.
+    if !matches!(value.first().map(|b| b >> 4), Some(code::STRUCT | code::ANNOTATED)) {
         return places.peek().is_none();
     }
     loop {

@@ -19,7 +19,7 @@ const MARKER: &[u8] = b"$ion_1_0";
 const RESUME_WIDTH: usize = MARKER.len() + 1;
 
 /// The place in a stream of Ion text values.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct IonText {
     /// The symbol tables in force, as text; mostly empty.
     tables: Vec<u8>,

@@ -17,7 +17,7 @@ use crate::record::Fault;
 const DEEPEST: u32 = 128;
 
 /// The place in a file of JSON values.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Json {
     place: Place,
 }

@@ -34,8 +34,6 @@ pub struct Capture {
     source: String,
     waiting: VecDeque<Entry>,
     current: Option<Input>,
-    /// A record that no longer fitted into the last page.
-    held: Option<Record>,
     finished_bytes: u64,
     total: Option<u64>,
     files: usize,
@@ -77,6 +75,7 @@ struct Input {
     read: Arc<AtomicU64>,
 }
 
+#[derive(Clone)]
 enum Framing {
     Empty,
     IonBinary(ion_binary::IonBinary),
@@ -102,7 +101,6 @@ impl Capture {
             source: source.to_owned(),
             waiting: VecDeque::new(),
             current: None,
-            held: None,
             finished_bytes: 0,
             total: Some(0),
             files: 0,
@@ -132,7 +130,8 @@ impl Capture {
         &self.notes
     }
 
-    /// The next records: at most about `budget` bytes of them, and one at least. `None` is the end.
+    /// The next records: as many as it takes to come to `budget` bytes, or fewer where an input has no more at hand, and one at least. `None` is
+    /// the end.
     ///
     /// Reads files and so may block; a damaged record is no error but a [`Record`] with its [`Fault`].
     ///
@@ -140,13 +139,9 @@ impl Capture {
     /// A file cannot be read to its end. Comes once, after all records that could be read, of this file and of all others.
     pub fn read(&mut self, budget: usize) -> Result<Option<Page>, Error> {
         let (mut records, mut size) = (Vec::new(), 0);
-        while let Some(record) = self.held.take().or_else(|| self.next_record()) {
-            let more = record.data.len() + size_of::<Record>();
-            if !records.is_empty() && size + more > budget {
-                self.held = Some(record);
-                break;
-            }
-            size += more;
+        while size < budget && (records.is_empty() || self.is_at_hand()) {
+            let Some(record) = self.next_record() else { break };
+            size += record.data.len() + size_of::<Record>();
             records.push(record);
         }
         if !records.is_empty() {
@@ -224,6 +219,11 @@ impl Capture {
         }
     }
 
+    /// Whether the next record can be had without waiting for a pipe.
+    fn is_at_hand(&mut self) -> bool {
+        self.current.as_mut().is_none_or(Input::is_at_hand)
+    }
+
     fn next_record(&mut self) -> Option<Record> {
         loop {
             let input = match &mut self.current {
@@ -263,17 +263,30 @@ impl fmt::Debug for Capture {
     }
 }
 
+impl Framing {
+    fn next(&mut self, window: &mut Window) -> Result<Option<Framed>, Broken> {
+        match self {
+            Self::Empty => Ok(None),
+            Self::IonBinary(framing) => framing.next(window),
+            Self::IonText(framing) => framing.next(window),
+            Self::ObjectLines => Ok(text::next_line(window)),
+            Self::Json(framing) => framing.next(window),
+            Self::Whole => whole(window),
+        }
+    }
+}
+
 impl Input {
+    fn is_at_hand(&mut self) -> bool {
+        if !self.window.is_drained() {
+            return true;
+        }
+        let mut framing = self.framing.clone();
+        self.window.suffices(|window| drop(framing.next(window)))
+    }
+
     fn next(&mut self) -> Result<Option<Record>, Error> {
-        let window = &mut self.window;
-        let framed = match &mut self.framing {
-            Framing::Empty => Ok(None),
-            Framing::IonBinary(framing) => framing.next(window),
-            Framing::IonText(framing) => framing.next(window),
-            Framing::ObjectLines => Ok(text::next_line(window)),
-            Framing::Json(framing) => framing.next(window),
-            Framing::Whole => whole(window),
-        };
+        let framed = self.framing.next(&mut self.window);
         if let Ok(Some(Framed { offset, data, damage })) = framed {
             return Ok(Some(Record { origin: Arc::clone(&self.origin), position: Position::Byte { offset }, data, damage }));
         }

@@ -46,6 +46,12 @@ pub(super) enum Format {
     Whole,
 }
 
+/// Whether a beginning is long enough to go by, where more may come: binary data by its magic, text by a whole line.
+pub(super) fn tells(prefix: &[u8]) -> bool {
+    let magic = prefix.starts_with(&GZIP_MAGIC) || prefix.starts_with(&KPL_MAGIC) || matches!(prefix, [0xE0, _, _, 0xEA, ..]);
+    magic || prefix.len() >= TOLD_BY || skip_comments(prefix.strip_prefix(BYTE_ORDER_MARK).unwrap_or(prefix)).contains(&b'\n')
+}
+
 /// Recognises a capture by its first bytes (`complete`: they are all there are). An error says what was found instead.
 pub(super) fn recognise(prefix: &[u8], complete: bool) -> Result<Format, String> {
     if prefix.starts_with(&GZIP_MAGIC) {
@@ -149,7 +155,7 @@ fn object(text: &[u8], line: &[u8], trusted: bool) -> Option<Format> {
 fn names(text: &[u8]) -> Vec<&[u8]> {
     let (mut names, mut depth, mut at) = (Vec::<&[u8]>::new(), 0usize, 0);
     let mut expected = false;
-    while let Some(&byte) = text.get(at).filter(|_| !names.last().is_some_and(|name| tells(name))) {
+    while let Some(&byte) = text.get(at).filter(|_| !names.last().is_some_and(|name| tells_by_itself(name))) {
         match byte {
             b'"' | b'\'' => {
                 let Ok(end) = quoted(text, at + 1, byte) else { break };
@@ -188,7 +194,7 @@ fn names(text: &[u8]) -> Vec<&[u8]> {
 }
 
 /// `Data` may stand before `recordType`, but a list of records and the envelope of a record stand for themselves.
-fn tells(name: &[u8]) -> bool {
+fn tells_by_itself(name: &[u8]) -> bool {
     QLDB_FIELDS.contains(&name) || matches!(name, b"Records" | b"records" | b"kinesis")
 }
 

@@ -13,6 +13,12 @@ pub(super) const VALUE_LIMIT: usize = 16 << 20;
 /// How much is read at once. Small, because one record that stays unsettled keeps its whole page in memory.
 const PAGE: usize = 256 << 10;
 
+/// Bytes from which on something has memory of its own, instead of keeping a page that is for the most part not its own.
+const ALONE: usize = PAGE / 16;
+
+/// What a pipe holds: of one that is read as it comes, not much more is read at once.
+const PIPE: usize = 64 << 10;
+
 /// A cursor over an input, with everything from the cursor on that has been read so far.
 pub(super) struct Window {
     input: Box<dyn Read + Send>,
@@ -21,6 +27,18 @@ pub(super) struct Window {
     offset: u64,
     ended: bool,
     failure: Option<io::Error>,
+    live: Option<Live>,
+    /// Nothing is read, and whether something would have been.
+    paused: Option<bool>,
+}
+
+/// An input that is handed on as it comes.
+#[derive(Debug, Clone, Copy)]
+struct Live {
+    /// The most that one read gives, even if there is more.
+    step: usize,
+    /// Whether the last read gave all that there was.
+    drained: bool,
 }
 
 /// Bytes that were given up: the first [`VALUE_LIMIT`] of them, and how many there were in all.
@@ -31,7 +49,26 @@ pub(super) struct Salvage {
 
 impl Window {
     pub(super) fn new(input: Box<dyn Read + Send>) -> Self {
-        Self { input, page: Bytes::new(), at: 0, offset: 0, ended: false, failure: None }
+        Self { input, page: Bytes::new(), at: 0, offset: 0, ended: false, failure: None, live: None, paused: None }
+    }
+
+    /// A window over an input that may be slow: what has come is not kept back until a page is full. One read gives at most `step` bytes.
+    pub(super) fn live(input: Box<dyn Read + Send>, step: usize) -> Self {
+        Self { live: Some(Live { step, drained: false }), ..Self::new(input) }
+    }
+
+    /// Whether what was buffered last is all that has come so far.
+    pub(super) fn is_drained(&self) -> bool {
+        !self.ended && self.live.is_some_and(|live| live.drained)
+    }
+
+    /// Whether this looks at no more than what is buffered. Leaves the cursor where it was.
+    pub(super) fn suffices(&mut self, look: impl FnOnce(&mut Self)) -> bool {
+        let (at, offset) = (self.at, self.offset);
+        self.paused = Some(false);
+        look(self);
+        (self.at, self.offset) = (at, offset);
+        self.paused.take() == Some(false)
     }
 
     /// The buffered bytes from the cursor on.
@@ -62,8 +99,8 @@ impl Window {
 
     /// Buffers at least `count` bytes; false when the input ends before them.
     pub(super) fn need(&mut self, count: usize) -> bool {
-        while self.bytes().len() < count && !self.ended {
-            self.fill(count);
+        if self.bytes().len() < count && !self.ended {
+            self.fill(count, count);
         }
         self.bytes().len() >= count
     }
@@ -74,8 +111,10 @@ impl Window {
         if have > VALUE_LIMIT {
             return false;
         }
-        // Doubling keeps a scan that starts again after each step linear in all.
-        self.need((have * 2).clamp(have + 1, VALUE_LIMIT + PAGE));
+        // Steps of a part of what is there keep a scan that starts again after each of them linear in all.
+        if !self.ended {
+            self.fill(have + 1, (have + have / 2 + PAGE).min(VALUE_LIMIT + PAGE));
+        }
         self.bytes().len() > have
     }
 
@@ -89,9 +128,11 @@ impl Window {
         self.page.slice(self.at + from..self.at + to)
     }
 
-    /// The next `count` buffered bytes; the cursor moves behind them.
+    /// The next `count` buffered bytes; the cursor moves behind them. Large ones do not keep more in memory than themselves.
     pub(super) fn take(&mut self, count: usize) -> Bytes {
-        let taken = self.slice(0, count);
+        // A page that was made for one value holds little else.
+        let is_most = count >= self.page.len() - self.page.len() / 8;
+        let taken = if count < ALONE || is_most { self.slice(0, count) } else { Bytes::copy_from_slice(&self.bytes()[..count]) };
         self.at += count;
         self.offset += count as u64;
         taken
@@ -145,21 +186,71 @@ impl Window {
         None
     }
 
-    fn fill(&mut self, count: usize) {
-        let rest = self.bytes();
-        let mut page = Vec::with_capacity(count.max(rest.len() + PAGE / 2).max(PAGE));
-        page.extend_from_slice(rest);
+    /// Reads until `count` bytes are buffered, and on up to `room` or what a page has room for, but a live input no further than what has come.
+    fn fill(&mut self, count: usize, room: usize) {
+        if let Some(would_read) = &mut self.paused {
+            *would_read = true;
+            return;
+        }
+        let mut page = self.page_for(room);
         let room = page.capacity() - page.len();
-        match (&mut self.input).take(room as u64).read_to_end(&mut page) {
-            Ok(read) => self.ended = read < room,
-            Err(error) => {
-                self.ended = true;
-                self.failure = Some(error);
-            }
+        let read = match self.live {
+            None => (&mut self.input).take(room as u64).read_to_end(&mut page).map(|read| self.ended = read < room),
+            Some(_) => self.read_what_comes(&mut page, count),
+        };
+        if let Err(error) = read {
+            self.ended = true;
+            self.failure = Some(error);
+        }
+        if page.len() < page.capacity() / 2 {
+            page.shrink_to_fit();
         }
         self.page = page.into();
         self.at = 0;
     }
+
+    fn read_what_comes(&mut self, page: &mut Vec<u8>, count: usize) -> io::Result<()> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        while page.len() < page.capacity() && (page.len() < count || !live.drained) {
+            let length = page.len();
+            let asked = PIPE.min(page.capacity() - length);
+            page.resize(length + asked, 0);
+            let read = self.input.read(&mut page[length..]);
+            page.truncate(length + read.as_ref().map_or(0, |read| *read));
+            match read {
+                Ok(0) => {
+                    self.ended = true;
+                    break;
+                }
+                Ok(read) => live.drained = read < asked.min(live.step),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is buffered, with room for so much: in the same memory, where no record has a part of it and it is not far too much.
+    fn page_for(&mut self, room: usize) -> Vec<u8> {
+        let rest = std::mem::take(&mut self.page).split_off(self.at);
+        let page = if self.live.is_some() { PIPE } else { PAGE };
+        let room = room.max(rest.len() + page / 2).max(page);
+        match rest.try_into_mut() {
+            Ok(alone) if alone.capacity() <= 2 * room => {
+                let mut page = Vec::from(alone);
+                page.reserve_exact(room.saturating_sub(page.len()));
+                page
+            }
+            Ok(rest) => with_room(&rest, room),
+            Err(rest) => with_room(&rest, room),
+        }
+    }
+}
+
+fn with_room(bytes: &[u8], room: usize) -> Vec<u8> {
+    let mut page = Vec::with_capacity(room);
+    page.extend_from_slice(bytes);
+    page
 }
 
 #[cfg(test)]

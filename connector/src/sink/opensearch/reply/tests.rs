@@ -148,6 +148,46 @@ fn a_403_is_a_block_or_a_refusal_by_its_type() {
 }
 
 #[test]
+fn what_amazon_refuses_for_its_credentials_is_known_wherever_the_type_stands() {
+    let text = r#"{"message":"The security token included in the request is expired"}"#;
+    for (body, header) in [
+        (text, Some("ExpiredTokenException:http://internal.amazon.com/coral/com.amazon.coral.service/")),
+        (text, Some("com.amazon.coral.service#ExpiredTokenException")),
+        (r#"{"__type":"com.amazon.coral.service#ExpiredTokenException","message":"x"}"#, None),
+        (r#"{"Message":"x"}"#, Some("ExpiredToken")),
+        (text, None),
+    ] {
+        for status in [400, 403] {
+            let failure = refused("h:1", status, body.as_bytes(), header, None);
+            assert!(matches!(failure, Failure::Unauthorized { .. }), "{status} {body} {header:?}: {failure:?}");
+            assert!(!is_about_time(body.as_bytes(), header), "{body} {header:?}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_that_may_be_about_the_time_is_known_by_its_type_or_its_text() {
+    for (body, header) in [
+        (r#"{"message":"Signature expired: 20240501T100000Z is now earlier than 20240501T101500Z (20240501T102000Z - 5 min.)"}"#, None),
+        (
+            r#"{"message":"Signature not yet current: 20240501T104000Z is still later than 20240501T102500Z (20240501T102000Z + 5 min.)"}"#,
+            None,
+        ),
+        (r#"{"message":"x"}"#, Some("InvalidSignatureException")),
+        (r#"{"__type":"RequestTimeTooSkewed"}"#, None),
+        ("", Some("RequestExpired:http://internal.amazon.com/")),
+    ] {
+        assert!(is_about_time(body.as_bytes(), header), "{body} {header:?}");
+        assert!(matches!(refused("h:1", 400, body.as_bytes(), header, None), Failure::Unauthorized { .. }), "{body} {header:?}");
+    }
+    for (body, header) in
+        [("", None), (r#"{"message":"Forbidden"}"#, None), (r#"{"error":{"type":"security_exception"}}"#, Some("AuthFailure"))]
+    {
+        assert!(!is_about_time(body.as_bytes(), header), "{body} {header:?}");
+    }
+}
+
+#[test]
 fn a_request_refused_whole_is_invalid_only_when_opensearch_says_so() {
     let typed =
         br#"{"error":{"type":"action_request_validation_exception","reason":"Validation Failed: 1: id is too long;"},"status":400}"#;
@@ -175,7 +215,8 @@ fn plain_text_is_not_quoted() {
 
 #[test]
 fn retry_after_is_seconds_or_a_date() {
-    let date = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+    let date = date("Sun, 06 Nov 1994 08:49:37 GMT");
+    assert!(date.is_some());
     assert_eq!(retry_after(" 2 ", None), Some(Duration::from_secs(2)));
     assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:47 GMT", date), Some(Duration::from_secs(10)));
     assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:00 GMT", date), Some(Duration::ZERO));

@@ -1,0 +1,44 @@
+//! An address that stays while the server behind it goes and comes back elsewhere: connections are passed on, or closed while there is none.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+
+#[derive(Debug, Clone, Default)]
+pub struct Relay {
+    /// `HOST:PORT` of the server, while it is there.
+    server: Arc<Mutex<Option<String>>>,
+}
+
+impl Relay {
+    /// Listens, and passes nothing on yet; gives the URL to reach the server under.
+    pub async fn listen(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port on loopback");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let relay = self.clone();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let server = relay.server.lock().expect("no panic under the lock").clone();
+                tokio::spawn(async move {
+                    if let Some(server) = server
+                        && let Ok(mut server) = TcpStream::connect(server).await
+                    {
+                        let _ = copy_bidirectional(&mut client, &mut server).await;
+                    }
+                });
+            }
+        });
+        url
+    }
+
+    /// From now on connections go there.
+    pub fn to(&self, url: &str) {
+        *self.server.lock().expect("no panic under the lock") = Some(url.trim_start_matches("http://").to_owned());
+    }
+
+    /// From now on connections are closed.
+    pub fn to_nowhere(&self) {
+        *self.server.lock().expect("no panic under the lock") = None;
+    }
+}
