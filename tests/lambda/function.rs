@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::aws;
+
 /// A function process that ends with the test.
 struct Function(Child);
 
@@ -148,6 +150,30 @@ fn the_function_warns_of_plain_deletes_where_opensearch_may_forget_them() {
     assert!(by_rule.contains("deletes = \"delete\" holds for \"Car\": OpenSearch"), "{by_rule}");
     assert_eq!(said(tombstones, opensearch), "");
     assert_eq!(said("", "bulk:/dev/null"), "", "bulk lines remember nothing, and that is said elsewhere");
+}
+
+#[test]
+fn dead_letters_of_the_function_go_into_a_queue() {
+    let Some(emulator) = aws::emulator() else { return };
+    let queue = emulator.queue(&emulator.name("letters"), serde_json::json!({}));
+    let (place, large) = (emulator.queue_place(&queue), emulator.bucket_place(&emulator.bucket(&emulator.name("large"))));
+    let folder = tempfile::tempdir().expect("a folder");
+    let to = format!("bulk:{}", folder.path().join("bulk.ndjson").display());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let variables = [
+        ("AWS_LAMBDA_RUNTIME_API", address.as_str()),
+        ("REVSYNC_TO", to.as_str()),
+        ("REVSYNC_DEAD_LETTERS", place.as_str()),
+        ("REVSYNC_DEAD_LETTERS_LARGE", large.as_str()),
+    ];
+    let variables = [&variables[..], &aws::CREDENTIALS].concat();
+    let _function = Function(function(&variables).stderr(Stdio::null()).spawn().expect("the function starts"));
+    let answers = serve(&listener, &[&fixture("kinesis_event/plain.json")]);
+    assert_eq!(answers[0], ("response".to_owned(), r#"{"batchItemFailures":[]}"#.to_owned()));
+    let letters = emulator.messages(&queue);
+    assert_eq!(letters.len(), 2, "the third record is empty: {letters:?}");
+    assert!(letters.iter().all(|letter| letter.contains(r#""payload":"#)), "{letters:?}");
 }
 
 #[test]

@@ -4,10 +4,12 @@
 //! nothing itself: that is [`plan`](crate::plan).
 
 mod backoff;
-mod clock;
+pub mod choice;
+pub mod clock;
 pub mod deliver;
 pub mod explain;
 mod gate;
+pub mod learned;
 mod letters;
 mod notices;
 mod parked;
