@@ -47,11 +47,12 @@
 //! | [`store`] | edge: what must survive. Dead letters |
 //! | [`run`] | shell: the order of effects, time, shutdown |
 //! | [`config`], [`cli`] | what a person says and sees |
-//! | [`error`], [`metrics`] | leaves that everyone may use |
+//! | [`error`], [`metrics`], [`aws`] | leaves that everyone may use; `aws` only who may reach out |
 //!
 //! Imports point one way, as in the table from top to bottom; the pure modules know no clock, file, network, randomness or log, and an edge
 //! never uses another edge. `tests/architecture` reads the sources and holds all of this.
 
+pub mod aws;
 pub mod cli;
 pub mod codec;
 pub mod config;

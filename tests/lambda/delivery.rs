@@ -14,7 +14,7 @@ use revsync::plan::outcome::{Class, Failure, Reply};
 use revsync::record::Position;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::sink::{Pending, Sink};
-use revsync::store::dead_letters::{DeadLetters, Place};
+use revsync::store::dead_letters::DeadLetters;
 use revsync_lambda::{handle, records};
 
 use crate::read;
@@ -97,8 +97,8 @@ async fn invoke(script: fn(&Operation) -> Answer, left: Duration, letters_can_be
     let folder = tempfile::tempdir().expect("a folder");
     let inner = folder.path().join("letters");
     std::fs::create_dir(&inner).expect("a folder");
-    let place = Place::File(inner.join("letters.jsonl"));
-    let dead_letters = Arc::new(DeadLetters::open(&place).expect("a place for letters"));
+    let file = inner.join("letters.jsonl");
+    let dead_letters = Arc::new(DeadLetters::in_file(&file).expect("a place for letters"));
     if !letters_can_be_stored {
         std::fs::remove_dir_all(&inner).expect("the folder can go");
     }
@@ -106,7 +106,7 @@ async fn invoke(script: fn(&Operation) -> Answer, left: Duration, letters_can_be
     let settings = Settings { give_up_after: Some(Duration::from_millis(300)), ..Settings::default() };
     let line = Deliver::new(Decoder::default(), Mapping::default(), sink.clone(), dead_letters, settings);
     let reply = handle(registrations(), line, left).await.map(|reply| serde_json::to_string(&reply).expect("JSON"));
-    let letters = if letters_can_be_stored { DeadLetters::look(&place).list().map_or(0, Iterator::count) } else { 0 };
+    let letters = std::fs::read_to_string(&file).unwrap_or_default().lines().count();
     let taken = sink.taken.lock().expect("no panic elsewhere").clone();
     Outcome { reply, taken, letters }
 }

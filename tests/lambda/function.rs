@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::aws;
+
 /// A function process that ends with the test.
 struct Function(Child);
 
@@ -117,6 +119,30 @@ fn the_function_writes_an_event_and_answers_in_the_bytes_that_lambda_reads() {
     assert_eq!(lines.lines().filter(|line| line.starts_with(r#"{"delete""#)).count(), 2);
     assert!(lines.contains(r#""_index":"vehicle_registration""#), "{lines}");
     assert!(!letters.exists(), "nothing of it is a dead letter");
+}
+
+#[test]
+fn dead_letters_of_the_function_go_into_a_queue() {
+    let Some(emulator) = aws::emulator() else { return };
+    let queue = emulator.queue(&emulator.name("letters"), serde_json::json!({}));
+    let (place, large) = (emulator.queue_place(&queue), emulator.bucket_place(&emulator.bucket(&emulator.name("large"))));
+    let folder = tempfile::tempdir().expect("a folder");
+    let to = format!("bulk:{}", folder.path().join("bulk.ndjson").display());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let variables = [
+        ("AWS_LAMBDA_RUNTIME_API", address.as_str()),
+        ("REVSYNC_TO", to.as_str()),
+        ("REVSYNC_DEAD_LETTERS", place.as_str()),
+        ("REVSYNC_DEAD_LETTERS_LARGE", large.as_str()),
+    ];
+    let variables = [&variables[..], &aws::CREDENTIALS].concat();
+    let _function = Function(function(&variables).stderr(Stdio::null()).spawn().expect("the function starts"));
+    let answers = serve(&listener, &[&fixture("kinesis_event/plain.json")]);
+    assert_eq!(answers[0], ("response".to_owned(), r#"{"batchItemFailures":[]}"#.to_owned()));
+    let letters = emulator.messages(&queue);
+    assert_eq!(letters.len(), 2, "the third record is empty: {letters:?}");
+    assert!(letters.iter().all(|letter| letter.contains(r#""payload":"#)), "{letters:?}");
 }
 
 #[test]

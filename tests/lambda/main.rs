@@ -1,5 +1,7 @@
 //! The Lambda handler against recorded Kinesis events: what it hands to delivery, and the bytes that it answers.
 
+#[path = "../support/aws.rs"]
+mod aws;
 mod delivery;
 mod function;
 

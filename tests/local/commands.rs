@@ -332,6 +332,24 @@ fn a_sync_that_is_interrupted_before_it_could_begin_exits_2_with_its_counts() {
 }
 
 #[test]
+fn a_replay_that_is_interrupted_exits_2_with_its_counts_and_leaves_its_letters() {
+    let folder = Folder::new();
+    folder.write("s.ion", revision("T", &"x".repeat(600), 0, Some("{}")));
+    assert_eq!(folder.revsync(&["sync", "s.ion"]).exit, 1);
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("http://{}", silent.local_addr().unwrap());
+    let mut command = folder.command(&["--json", "dead-letters", "replay", "--to", &to], &[]);
+    let running = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let _connection = silent.accept().unwrap();
+    let signalled = std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    let output = running.wait_with_output().unwrap();
+    let counts: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &counts["received"]), (Some(2), &0.into()), "{output:?}");
+    assert_eq!(folder.revsync(&["--json", "dead-letters", "list"]).json()["dead_letters"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_run_whose_standard_error_nobody_reads_any_more_ends_as_any_other() {
     let folder = Folder::new();
     folder.write("s.ion", [revision("T", &"x".repeat(600), 0, Some("{}")), revision("T", "a", 0, Some("{}"))].concat());

@@ -7,7 +7,7 @@ use revsync::codec::Decoder;
 use revsync::plan::mapping::Mapping;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::sink::opensearch::OpenSearch;
-use revsync::store::dead_letters::{DeadLetters, Place};
+use revsync::store::dead_letters::DeadLetters;
 use serde_json::{Value, json};
 
 use crate::command::{Done, Folder, revision};
@@ -24,7 +24,7 @@ async fn no_byte_of_a_record_breaks_the_lines_of_a_request() {
     let server = Scripted::start().await;
     server.add_index("person-000001", Some("person"));
     let folder = tempfile::tempdir().unwrap();
-    let letters = Arc::new(DeadLetters::open(&Place::File(folder.path().join("letters.jsonl"))).unwrap());
+    let letters = Arc::new(DeadLetters::in_file(&folder.path().join("letters.jsonl")).unwrap());
     let sink = Arc::new(OpenSearch::connect(&config(&server.url())).await.unwrap());
     let mut line = Deliver::new(Decoder::default(), Mapping::default(), sink, letters, Settings::default());
 

@@ -9,7 +9,7 @@ use revsync::plan::mapping::Mapping;
 use revsync::record::Record;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::sink::opensearch::{Config, OpenSearch};
-use revsync::store::dead_letters::{DeadLetter, DeadLetters, Place};
+use revsync::store::dead_letters::{DeadLetter, DeadLetters};
 use tempfile::TempDir;
 
 use crate::operations::config;
@@ -35,9 +35,8 @@ impl Bench {
     }
 
     async fn line(&self) -> Deliver {
-        let place = Place::File(self.folder.path().join("letters.jsonl"));
         let sink = Arc::new(OpenSearch::connect(&self.config).await.unwrap());
-        let letters = Arc::new(DeadLetters::open(&place).unwrap());
+        let letters = Arc::new(DeadLetters::in_file(&self.folder.path().join("letters.jsonl")).unwrap());
         Deliver::new(Decoder::default(), Mapping::default(), sink, letters, self.settings)
     }
 

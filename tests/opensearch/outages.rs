@@ -9,7 +9,7 @@ use revsync::codec::Decoder;
 use revsync::plan::mapping::{Deletes, Mapping, Rule};
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::sink::opensearch::{Config, OpenSearch};
-use revsync::store::dead_letters::{DeadLetters, Place};
+use revsync::store::dead_letters::DeadLetters;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -31,7 +31,7 @@ async fn line(config: &Config, indices: [&str; 2]) -> (Deliver, TempDir) {
     let rules: Vec<Rule> = ["Person", "Place"].into_iter().zip(indices).map(rule).collect();
     let mapping = || Mapping::new(rules.clone()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let letters = Arc::new(DeadLetters::open(&Place::File(folder.path().join("letters.jsonl"))).unwrap());
+    let letters = Arc::new(DeadLetters::in_file(&folder.path().join("letters.jsonl")).unwrap());
     let sink = Arc::new(OpenSearch::connect(config).await.unwrap().with_deletes(mapping().deletes()));
     let settings = Settings { request_operations: 500, ..Settings::default() };
     (Deliver::new(Decoder::default(), mapping(), sink, letters, settings), folder)

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use revsync::aws::Aws;
 use revsync::plan::outcome::{Failure, Outcome};
 use revsync::sink::Sink;
-use revsync::sink::opensearch::config::{Access, Aws};
+use revsync::sink::opensearch::config::Access;
 use revsync::sink::opensearch::{Config, OpenSearch};
 use sha2::{Digest, Sha256};
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use revsync::aws::Aws;
 use revsync::config::{self, ByteSize, File, Format, Overrides, Settings, SinkUrl, SourceUrl, Span};
 use revsync::error::Error;
 use revsync::plan::mapping::Deletes;
 use revsync::sink::opensearch;
-use revsync::sink::opensearch::config::{Access, Aws, Password};
+use revsync::sink::opensearch::config::{Access, Password};
 
 use crate::golden::assert_golden;
 
@@ -52,8 +53,19 @@ fn the_example_as_it_stands_is_the_defaults() {
 
 #[test]
 fn every_key_of_the_example_that_has_a_default_stands_with_it() {
-    let optional =
-        ["name", "url", "auth", "username", "password", "password_file", "ca_file", "client_certificate_file", "region", "assume_role_arn"];
+    let optional = [
+        "name",
+        "url",
+        "auth",
+        "username",
+        "password",
+        "password_file",
+        "ca_file",
+        "client_certificate_file",
+        "region",
+        "assume_role_arn",
+        "large",
+    ];
     let before_the_rules = config::example().split("\n#[[table]]").next().unwrap().to_owned();
     let text = uncommented(&before_the_rules, |code| !optional.contains(&code.split(" = ").next().unwrap()));
     assert!(text.contains("\nrequest_bytes = \"5MiB\"\n") && text.contains("\ncreate_index = true\n"));
@@ -72,6 +84,7 @@ fn every_key_of_the_example_can_be_uncommented_and_every_key_of_the_schema_is_in
         ("/sink/aws", "/$defs/Aws/properties"),
         ("/delivery", "/$defs/DeliverySection/properties"),
         ("/dead_letters", "/$defs/DeadLettersSection/properties"),
+        ("/dead_letters/aws", "/$defs/Aws/properties"),
         ("/table/0", "/$defs/TableRule/properties"),
     ];
     for (table, properties) in tables.into_iter().chain(more) {
@@ -97,7 +110,7 @@ fn every_key_is_documented_and_its_documentation_ends_with_its_default() {
 fn an_empty_file_and_no_options_give_the_documented_defaults() {
     let settings = resolved("", Overrides::default()).unwrap();
     assert_eq!(settings.sink.url, SinkUrl::Local("revsync.db".into()));
-    assert_eq!(settings.dead_letters.to_string(), "file:revsync-dead-letters.jsonl");
+    assert_eq!(settings.dead_letters.place.to_string(), "file:revsync-dead-letters.jsonl");
     assert!(settings.sink.opensearch.is_none());
     assert_eq!((settings.source.format, settings.source.retention), (Format::Auto, Duration::from_secs(168 * 3600)));
     assert_eq!(settings.delivery.request_bytes, 5 * 1024 * 1024);
@@ -164,7 +177,7 @@ fn an_option_comes_before_the_file() {
     assert_eq!(settings.sink.url.to_string(), "http://option:9200");
     assert!(!settings.source.verify_hashes && !settings.opensearch().unwrap().gzip);
     assert_eq!((settings.delivery.request_bytes, settings.delivery.linger), (7, Duration::from_millis(1)));
-    assert_eq!((settings.dead_letters.to_string().as_str(), settings.source.retention), ("file:b", Duration::from_secs(1)));
+    assert_eq!((settings.dead_letters.place.to_string().as_str(), settings.source.retention), ("file:b", Duration::from_secs(1)));
 }
 
 #[test]

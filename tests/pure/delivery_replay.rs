@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use revsync::error::{Error, Kind};
+use revsync::plan::mapping::Deletes;
+use revsync::plan::resurrection::Guard;
 use revsync::record::Record;
+use revsync::run::choice::Choice;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::run::replay::replay;
 use revsync::store::dead_letters::DeadLetter;
+use tokio::sync::watch;
 
 use crate::line::{Bench, deliver};
-use crate::qldb_stream::{aggregate, binary, control, put, record, records, revision, shard};
+use crate::qldb_stream::{Does, aggregate, binary, control, damaged_aggregate, put, record, records, revision, shard};
 use crate::scripted_sink::{Step, down, poison};
 
 fn people(count: usize) -> Vec<Record> {
@@ -27,9 +31,13 @@ async fn refused(records: &[Record]) -> Bench {
 }
 
 async fn replay_all(bench: &Bench) -> (Result<usize, Error>, Deliver) {
+    replay_chosen(bench, &Choice::default(), None).await
+}
+
+async fn replay_chosen(bench: &Bench, choice: &Choice, guard: Option<&Guard>) -> (Result<usize, Error>, Deliver) {
     let mut line = bench.line();
-    let letters = bench.letters().into_iter().map(Ok);
-    let result = replay(letters, &mut line, &bench.store).await;
+    let (_never, stop) = watch::channel(false);
+    let result = replay(&bench.store, choice, guard, &mut line, stop, |_| ()).await;
     (result, line)
 }
 
@@ -109,15 +117,82 @@ async fn a_replay_that_is_cut_short_has_taken_out_what_settled_and_nothing_else(
 }
 
 #[tokio::test(start_paused = true)]
-async fn letters_that_cannot_be_read_to_the_end_are_replayed_as_far_as_they_can_be() {
-    let bench = refused(&people(3)).await;
-    let broken = Err(Error::new(Kind::DeadLetters, "the disk is gone"));
-    let letters = bench.letters().into_iter().take(2).map(Ok).chain([broken]);
+async fn a_letter_that_is_refused_again_and_again_takes_the_room_of_one_and_keeps_its_first_time() {
+    let bench = refused(&people(2)).await;
+    let first = bench.letters();
+    bench.sink.rule(|rules| rules.refuses = |operation| (operation.target().id == "1").then(poison));
+    for _ in 0..3 {
+        assert!(replay_all(&bench).await.0.is_ok());
+    }
+    let lines = bench.letter_lines();
+    assert_eq!((ids(&lines), lines[0].id.as_str()), (vec!["1"], first[1].id.as_str()));
+    assert_eq!(lines[0].first_time.as_deref(), Some(first[1].time.as_str()));
+    assert!(lines[0].moment() > first[1].moment());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_chosen_letters_are_sent_and_the_others_stay() {
+    let bench =
+        refused(&records([("Person", "a", 0, put("x")), ("Vehicle", "b", 0, put("x")), ("VehicleRegistration", "c", 0, put("x"))])).await;
+    let now = bench.letters().iter().filter_map(DeadLetter::moment).max().unwrap();
+    let choices = [
+        (
+            Choice { tables: vec!["Person".to_owned()], reasons: vec!["nothing_like_it".to_owned()], ..Choice::default() },
+            &["a", "b", "c"][..],
+        ),
+        (Choice { after: Some(now), ..Choice::default() }, &["a", "b", "c"]),
+        (Choice { tables: vec!["Vehicle*".to_owned()], ..Choice::default() }, &["a"]),
+        (Choice { reasons: vec![poison_kind()], before: Some(now + Duration::from_secs(1)), ..Choice::default() }, &[]),
+    ];
+    for (choice, left) in choices {
+        let (result, _) = replay_chosen(&bench, &choice, None).await;
+        assert!(result.is_ok());
+        assert_eq!(ids(&bench.letters()), left, "{choice:?}");
+    }
+}
+
+fn poison_kind() -> String {
+    let revsync::plan::outcome::Reply { error: Some(error), .. } = poison() else { panic!("poison is an error") };
+    error.kind
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_that_a_guard_stops_stay_and_are_told_and_the_others_go() {
+    let bench = refused(&records([("Person", "a", 0, put("x")), ("Vehicle", "b", 4, Does::Delete), ("Vehicle", "c", 0, put("x"))])).await;
+    let later = bench.letters().iter().filter_map(DeadLetter::moment).max().unwrap() + Duration::from_secs(1);
+    let rules = vec![("Vehicle".to_owned(), Deletes::Tombstone), ("*".to_owned(), Deletes::Delete)];
+    let (result, line) = replay_chosen(&bench, &Choice::default(), Some(&Guard { rules, forgotten_before: later })).await;
+    assert!(result.unwrap_err().what.contains("1 could bring a deleted document back"));
+    assert_eq!((ids(&bench.letters()), line.counts().indexed, line.counts().absent), (vec!["a"], 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_hears_the_stop_signal_and_has_taken_out_what_settled() {
+    let mut bench = refused(&people(4)).await;
+    bench.settings.request_operations = 1;
+    bench.settings.requests_in_flight = 1;
+    bench.settings.give_up_after = None;
+    bench.sink.script([Step::Proper]);
+    bench.sink.script((0..1_000).map(|_| Step::Fail(down("gone"))));
+    let (signal, stop) = watch::channel(false);
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        signal.send_replace(true);
+    });
     let mut line = bench.line();
-    let error = replay(letters, &mut line, &bench.store).await.unwrap_err();
-    assert_eq!(error.what, "the disk is gone");
-    assert_eq!(ids(&bench.letters()), ["2"]);
-    assert_eq!((line.counts().indexed, line.counts().pending), (2, 0));
+    let error = replay(&bench.store, &Choice::default(), None, &mut line, stop, |_| ()).await.unwrap_err();
+    assert_eq!((error.kind, line.counts().indexed, line.counts().pending), (Kind::Interrupted, 1, line.counts().received - 1));
+    assert_eq!(ids(&bench.letters()), ["1", "2", "3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_damaged_part_of_an_aggregate_keeps_its_reason() {
+    let bench = refused(&[record(&shard("0"), 0, damaged_aggregate())]).await;
+    let before = bench.letters();
+    assert_eq!(before[0].error.kind, "damaged_aggregate");
+    let (result, line) = replay_all(&bench).await;
+    assert_eq!((result, line.counts().dead_letters), (Ok(0), 1));
+    assert_eq!((bench.letters().len(), &bench.letters()[0].error), (1, &before[0].error));
 }
 
 #[tokio::test(start_paused = true)]

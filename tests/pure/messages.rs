@@ -70,6 +70,9 @@ fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
     said.push_str(&here(&["sync", "kinesis://ledger"], &[]));
     said.push_str(&here(&["sync"], &[]));
     said.push_str(&here(&["sync", "x.ion", "--dead-letters", "letters.jsonl"], &[]));
+    said.push_str(&here(&["check", "-", "--dead-letters", "kafka://h:9092/letters"], &[]));
+    said.push_str(&here(&["check", "-", "--dead-letters", "sqs://sqs.eu-west-1.amazonaws.com/123456789012/letters"], &[]));
+    said.push_str(&here(&["dead-letters", "list", "--dead-letters", "s3://Letters"], &[]));
     said.push_str(&here(&["explain", "kafka://h:9092/t"], &[]));
     said.push_str(&here(&["--config", "typo.toml", "check"], &[]));
     said.push_str(&here(&["--config", "missing.toml", "check"], &[]));
@@ -217,6 +220,7 @@ fn letter(offset: u64, fault: Fault) -> DeadLetter {
         v: FORMAT_VERSION,
         id: identify(&origin, &position, 0, &payload),
         time: "2024-05-06T07:08:09Z".into(),
+        first_time: None,
         origin,
         position,
         unit: 0,
@@ -231,6 +235,7 @@ fn letter(offset: u64, fault: Fault) -> DeadLetter {
         error: fault,
         first_error: None,
         connector: "0.1.0".into(),
+        large: None,
         payload,
     }
 }
@@ -245,7 +250,7 @@ async fn dead_letters_are_listed_and_explained() {
     let path = folder.path().join("revsync-dead-letters.jsonl");
     let here = |arguments: &[&str]| transcript(&folder, arguments, &[]);
     let mut said = here(&["dead-letters", "list"]);
-    let store = DeadLetters::open(&Place::File(path.clone())).unwrap();
+    let store = DeadLetters::in_file(&path).unwrap();
     let refused = DeadLetter {
         table: Some("Person".into()),
         document_id: Some("7PiADsj9ZtNsmvzTVBJ\u{1b}[2J".into()),
@@ -265,6 +270,14 @@ async fn dead_letters_are_listed_and_explained() {
     said.push_str(&here(&["dead-letters", "show", &ids[1], "--payload"]));
     said.push_str(&here(&["--json", "dead-letters", "show", &ids[1], "--payload"]));
     said.push_str(&here(&["dead-letters", "show", "ffff"]));
+    said.push_str(&here(&["dead-letters", "list", "--limit", "1"]));
+    said.push_str(&here(&["dead-letters", "list", "--reason", "undecodable", "--before", "2024-06-01T00:00:00Z"]));
+    said.push_str(&here(&["dead-letters", "list", "--table", "Vehicle*", "--after", "1h"]));
+    said.push_str(&here(&["dead-letters", "list", "--after", "yesterday"]));
+    said.push_str(&here(&["dead-letters", "replay", "--dry-run"]));
+    said.push_str(&here(&["--json", "dead-letters", "replay", "--dry-run", "--table", "Person", "--to", "http://127.0.0.1:9"]));
+    said.push_str(&here(&["dead-letters", "replay", "--to", "http://127.0.0.1:9"]));
+    said.push_str(&here(&["dead-letters", "replay", "--to", "http://127.0.0.1:9", "--force"]));
     std::fs::write(&path, [std::fs::read(&path).unwrap().as_slice(), b"{\"v\":9}\n{\"v\":1,\"id\":\"to"].concat()).unwrap();
     said.push_str(&here(&["dead-letters", "list"]));
     assert_golden("messages/dead_letters.txt", &said);

@@ -9,7 +9,7 @@ use revsync::error::Error;
 use revsync::plan::mapping::{Mapping, Rule};
 use revsync::record::Record;
 use revsync::run::deliver::{Deliver, Settings};
-use revsync::store::dead_letters::{DeadLetter, DeadLetters, Entry, Place};
+use revsync::store::dead_letters::{DeadLetter, DeadLetters, Entry};
 use tempfile::TempDir;
 
 use crate::scripted_sink::ScriptedSink;
@@ -30,8 +30,13 @@ impl Bench {
     pub(crate) fn with(settings: Settings) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("letters")).expect("a folder");
-        let store = Arc::new(DeadLetters::open(&Place::File(folder.path().join("letters/letters.jsonl"))).expect("a place for letters"));
+        let store = Arc::new(DeadLetters::in_file(&folder.path().join("letters/letters.jsonl")).expect("a place for letters"));
         Self { sink: ScriptedSink::new(), settings, rules: Vec::new(), store, folder }
+    }
+
+    /// A line that stores its letters elsewhere.
+    pub(crate) fn storing(store: DeadLetters) -> Self {
+        Self { store: Arc::new(store), ..Self::new() }
     }
 
     /// A line as it is at the start of a process.
@@ -53,7 +58,8 @@ impl Bench {
 
     /// The letters, each once.
     pub(crate) fn letters(&self) -> Vec<DeadLetter> {
-        let entries = self.store.list().expect("letters can be listed");
+        let DeadLetters::File(file) = &*self.store else { panic!("expected a file of letters") };
+        let entries = file.list().expect("letters can be listed");
         entries
             .map(|entry| match entry {
                 Ok(Entry::Letter(letter)) => *letter,

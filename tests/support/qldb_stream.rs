@@ -55,11 +55,23 @@ pub(crate) fn text(values: &[String]) -> Bytes {
 
 /// A KPL aggregate of these user records.
 pub(crate) fn aggregate(records: &[Bytes]) -> Bytes {
-    let mut body = vec![0x0A, 1, b'k'];
-    for record in records {
+    let sub = |record: &Bytes| {
         let mut sub = vec![0x08, 0, 0x1A];
         length(record.len(), &mut sub);
         sub.extend_from_slice(record);
+        sub
+    };
+    aggregate_of(records.iter().map(sub))
+}
+
+/// A KPL aggregate with the right digest, of which the only part is no user record.
+pub(crate) fn damaged_aggregate() -> Bytes {
+    aggregate_of([vec![0x08, 9, 0x1A, 1, b'x']])
+}
+
+fn aggregate_of(subs: impl IntoIterator<Item = Vec<u8>>) -> Bytes {
+    let mut body = vec![0x0A, 1, b'k'];
+    for sub in subs {
         body.push(0x1A);
         length(sub.len(), &mut body);
         body.extend_from_slice(&sub);

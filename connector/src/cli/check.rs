@@ -22,7 +22,8 @@ Examples:
   revsync --config revsync.toml check
   revsync check capture/ --to http://localhost:9200
 
-On OpenSearch a scratch index is created, written to and deleted again; nothing else is touched.
+On OpenSearch a scratch index is created, written to and deleted again, in a bucket of dead
+letters an object; nothing else is touched.
 
 Exit codes:
   0  everything is right
@@ -67,8 +68,7 @@ impl Tried {
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery])?;
     let mut tried = vec![Tried::new("configuration", configuration(&settings)), Tried::new("source", source(&settings))];
-    let letters = DeadLetters::open(&settings.dead_letters).map(|_| format!("{} can be written", settings.dead_letters));
-    tried.push(Tried::new("dead letters", letters));
+    tried.push(Tried::new("dead letters", dead_letters(&settings).await));
     sink(&settings, &mut tried).await;
     let exit = match (tried.iter().all(|one| one.ok), tried.iter().any(|one| one.attention)) {
         (true, false) => Exit::Done,
@@ -103,6 +103,14 @@ fn source(settings: &Settings) -> Result<String, Error> {
     Ok(match capture.total() {
         Some(bytes) => format!("{url}: {}", HumanBytes(bytes)),
         None => url.to_string(),
+    })
+}
+
+async fn dead_letters(settings: &Settings) -> Result<String, Error> {
+    let (place, store) = (&settings.dead_letters.place, DeadLetters::open(&settings.dead_letters).await?);
+    Ok(match store.notes() {
+        Some(notes) => format!("{place} can be written; {notes}"),
+        None => format!("{place} can be written"),
     })
 }
 

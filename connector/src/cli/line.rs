@@ -106,7 +106,7 @@ pub(super) fn warn_of_plain_deletes(settings: &Settings) {
 
 /// Refuses a file that would be read as the source and written over, or written by two.
 pub(super) fn refuse_one_file_for_two(settings: &Settings) -> Result<(), Error> {
-    let Place::File(letters) = &settings.dead_letters;
+    let letters = if let Place::File(path) = &settings.dead_letters.place { Some(path) } else { None };
     let sink = match &settings.sink.url {
         SinkUrl::BulkFile(path) | SinkUrl::Local(path) => Some(path),
         SinkUrl::OpenSearch { .. } | SinkUrl::BulkStdout => None,
@@ -115,7 +115,7 @@ pub(super) fn refuse_one_file_for_two(settings: &Settings) -> Result<(), Error> 
         SourceUrl::Path(path) => Some(path),
         SourceUrl::Stdin => None,
     };
-    let named = [("the source", source), ("the sink", sink), ("the dead letters", Some(letters))];
+    let named = [("the source", source), ("the sink", sink), ("the dead letters", letters)];
     for (at, (what, path)) in named.iter().enumerate() {
         for (other, there) in &named[..at] {
             if let (Some(path), Some(there)) = (path, there)

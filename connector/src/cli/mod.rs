@@ -124,7 +124,7 @@ impl Context<'_> {
             seconds: started.elapsed().as_secs_f64(),
             source,
             sink: &settings.sink.url,
-            dead_letters: &settings.dead_letters,
+            dead_letters: &settings.dead_letters.place,
             complete: result.is_ok(),
         })?;
         result.map(|()| exit_of(counts))

@@ -92,9 +92,12 @@ pub(crate) struct DeliveryOptions {
     /// The pipeline's name [default: the name of the source]
     #[arg(long, value_name = "NAME", env = "REVSYNC_NAME", hide_env_values = true)]
     pub name: Option<String>,
-    /// Where dead letters go [default: file:revsync-dead-letters.jsonl]
+    /// Where dead letters go: file:PATH, sqs://HOST/ACCOUNT/QUEUE or s3://BUCKET[/PREFIX] [default: file:revsync-dead-letters.jsonl]
     #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS", hide_env_values = true)]
     pub dead_letters: Option<String>,
+    /// Where those go that are larger than a message of the queue may be: s3://BUCKET[/PREFIX]
+    #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS_LARGE", hide_env_values = true)]
+    pub dead_letters_large: Option<String>,
     /// The most bytes of one request before compression, at most 9MiB [default: 5MiB]
     #[arg(long, value_name = "SIZE", env = "REVSYNC_REQUEST_BYTES", hide_env_values = true)]
     pub request_bytes: Option<ByteSize>,
@@ -172,6 +175,7 @@ impl Overriding for DeliveryOptions {
     fn put(&self, over: &mut Overrides) {
         over.name = self.name.clone();
         over.dead_letters = self.dead_letters.clone();
+        over.dead_letters_large = self.dead_letters_large.clone();
         over.request_bytes = self.request_bytes;
         over.request_operations = self.request_operations;
         over.requests_in_flight = self.requests_in_flight;

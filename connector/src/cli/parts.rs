@@ -52,12 +52,13 @@ impl Parts {
             return Err(Error::usage("no sink is named").help("set REVSYNC_TO, such as REVSYNC_TO=https://search.example.com"));
         }
         if over.dead_letters.is_none() && file.dead_letters.url.is_none() {
-            let help = "set REVSYNC_DEAD_LETTERS to a place that outlives the function, such as a file on a mounted file system";
+            let help = "set REVSYNC_DEAD_LETTERS to a place that outlives the function: sqs://HOST/ACCOUNT/QUEUE, with \
+                        REVSYNC_DEAD_LETTERS_LARGE=s3://BUCKET/PREFIX for what is larger than a message, or s3://BUCKET/PREFIX alone";
             return Err(Error::usage("no place for dead letters is named").help(help));
         }
         let settings = Settings::resolve(file, over, environment)?;
         line::warn_of_plain_deletes(&settings);
-        let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters)?);
+        let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
         let parts = Self { sink: line::sink(&settings).await?, settings, dead_letters };
         parts.line()?;
         Ok(parts)

@@ -176,7 +176,9 @@ fn next_steps(run: &Run<'_>) -> Vec<(String, &'static str)> {
     }
     if run.counts.dead_letters > 0 {
         let place = run.dead_letters.to_string();
-        let at = if place == DEFAULT_DEAD_LETTERS { String::new() } else { format!(" --dead-letters {place}") };
+        // A shell would take the signs of a query for its own.
+        let quote = if place.contains(['?', '&', ' ']) { "'" } else { "" };
+        let at = if place == DEFAULT_DEAD_LETTERS { String::new() } else { format!(" --dead-letters {quote}{place}{quote}") };
         next.push((format!("revsync dead-letters list{at}"), "see what could not be indexed, and why"));
     }
     next

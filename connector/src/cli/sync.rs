@@ -82,7 +82,7 @@ async fn prepare(settings: &Settings) -> Result<(Capture, Deliver), Error> {
     // What a pipe holds is recognised by its first bytes, and they may take their time.
     let capture = spawn_blocking(move || line::capture(&of_source)).await;
     let capture = capture.map_err(|error| Error::new(Kind::Source, format!("the source could not be opened: {error}")))??;
-    let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters)?);
+    let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     let sink = line::reached_sink(settings).await?;
     Ok((capture, Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings))))
 }

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use super::file::{Auth, DeadLettersSection, File, SinkSection, SourceSection, TableRule};
 use super::schema;
+use crate::aws::Aws;
 use crate::plan::mapping::Deletes;
-use crate::sink::opensearch::config::{Aws, Secret};
+use crate::sink::opensearch::config::Secret;
 
 const HEAD: &str = "\
 # The configuration of one revsync pipeline. Every key below stands with its default, commented out;
@@ -88,7 +89,14 @@ fn sample() -> File {
             ..defaults.sink
         },
         delivery: defaults.delivery,
-        dead_letters: DeadLettersSection { url: Some("file:revsync-dead-letters.jsonl".to_owned()) },
+        dead_letters: DeadLettersSection {
+            url: Some("sqs://sqs.eu-west-1.amazonaws.com/123456789012/ledger-dead-letters".to_owned()),
+            large: Some("s3://example-dead-letters/ledger".to_owned()),
+            aws: Aws {
+                region: Some("eu-west-1".to_owned()),
+                assume_role_arn: Some("arn:aws:iam::123456789012:role/dead-letters".to_owned()),
+            },
+        },
         table: vec![TableRule {
             name: "VehicleRegistration".to_owned(),
             index: Some("vehicle_registration".to_owned()),

@@ -10,10 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::units::{ByteSize, Span};
+use crate::aws::Aws;
 use crate::codec::ion_json::{Decimals, NonFinite};
 use crate::plan::breaker::Thresholds;
 use crate::plan::mapping::{Deletes, LongIds};
-use crate::sink::opensearch::config::{Aws, Secret};
+use crate::sink::opensearch::config::Secret;
 
 /// The configuration of one pipeline. A file with only what differs from the defaults is normal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -169,8 +170,14 @@ impl Default for DeliverySection {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeadLettersSection {
-    /// The place: `file:PATH`, appended to. It holds content of documents. Default: `file:revsync-dead-letters.jsonl`.
+    /// The place, which will hold content of documents: `file:PATH`, appended to; `sqs://HOST/ACCOUNT/QUEUE`, an SQS queue's URL with sqs in
+    /// place of https; or `s3://BUCKET[/PREFIX]`, an object for each. Behind the last two, `?region=…&endpoint=…` may stand.
+    /// Default: `file:revsync-dead-letters.jsonl`.
     pub url: Option<String>,
+    /// Where those go that are larger than a message of the queue may be: `s3://BUCKET[/PREFIX]`; a queue needs it. Default: none.
+    pub large: Option<String>,
+    /// AWS, for a queue and for buckets.
+    pub aws: Aws,
 }
 
 /// What becomes of one table, or of all tables that a pattern names.

@@ -104,7 +104,9 @@ impl Walk<'_> {
         let elsewhere = tables.filter_map(|table| {
             nearest(key, schema::keys(self.schema, table).iter().map(String::as_str)).map(|near| (*table, near.to_owned()))
         });
-        match elsewhere.max_by_key(|(_, near)| near == key) {
+        // A table inside of this one is more likely meant than one of another part.
+        let inside = |table: &str| table.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+        match elsewhere.max_by_key(|(table, near)| (inside(table), near == key)) {
             Some(("", near)) => error.help(format!("{near:?} belongs at the top of the file, before the first table")),
             Some((table, near)) => error.help(format!("{near:?} belongs in {}", schema::header(table))),
             None => error.help(format!("known here: {}", here.join(", "))),

@@ -3,11 +3,13 @@
 //! Turns one kind of plain data into another; the only files read are the mappings that rules name.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::file::TableRule;
 use super::settings::Settings;
+use super::units::Span;
 use crate::error::Error;
 use crate::plan::mapping::Deletes;
 use crate::plan::names::default_index;
@@ -23,6 +25,12 @@ impl Settings {
             .opensearch
             .as_ref()
             .ok_or_else(|| Error::usage(format!("expected an OpenSearch sink, http(s)://HOST:PORT, found {}", self.sink.url)))
+    }
+
+    /// How long an index remembers deletes, where the sink forgets them at all: what is configured for those that are created.
+    pub fn forgets_deletes_after(&self) -> Option<Duration> {
+        let Span(time) = self.sink.opensearch.as_ref()?.gc_deletes.parse().ok()?;
+        Some(time)
     }
 
     /// The indices that the rules name, where they can be told without having seen the tables.

@@ -9,11 +9,12 @@ use super::file::{Auth, File, Format, SinkSection, TableRule};
 use super::load::Environment;
 use super::places::{SinkUrl, SourceUrl};
 use super::units::{ByteSize, Span};
+use crate::aws::Aws;
 use crate::error::Error;
 use crate::plan::breaker::Thresholds;
 use crate::sink::opensearch;
-use crate::sink::opensearch::config::{Access, Aws, Password, Secret};
-use crate::store::dead_letters::Place;
+use crate::sink::opensearch::config::{Access, Password, Secret};
+use crate::store::dead_letters;
 
 /// The dead-letter place of a command that names none.
 pub const DEFAULT_DEAD_LETTERS: &str = "file:revsync-dead-letters.jsonl";
@@ -51,6 +52,7 @@ pub struct Overrides {
     pub breaker_in_a_row: Option<u32>,
     pub breaker_percent: Option<u32>,
     pub dead_letters: Option<String>,
+    pub dead_letters_large: Option<String>,
 }
 
 /// Everything a command needs to know, resolved.
@@ -65,7 +67,7 @@ pub struct Settings {
     /// How they are sent.
     pub delivery: Delivery,
     /// Where dead letters go.
-    pub dead_letters: Place,
+    pub dead_letters: dead_letters::Config,
     /// The rules, in their order.
     pub tables: Vec<TableRule>,
 }
@@ -134,14 +136,13 @@ impl Settings {
             verify_hashes: options.verify_hashes.unwrap_or(file.source.verify_hashes),
             retention: options.retention.unwrap_or(file.source.retention).0,
         };
-        let dead_letters = options.dead_letters.clone().or(file.dead_letters.url.clone());
         let name = options.name.clone().or(file.name.clone()).or_else(|| source.url.as_ref().map(SourceUrl::pipeline_name));
         Ok(Self {
             name: name.unwrap_or_else(|| "revsync".to_owned()),
             source,
             sink: sink(&file, &options, environment)?,
             delivery: delivery(&file, &options)?,
-            dead_letters: dead_letters.as_deref().unwrap_or(DEFAULT_DEAD_LETTERS).parse()?,
+            dead_letters: dead_letters(&file, &options)?,
             tables: checked(file.table)?,
         })
     }
@@ -226,6 +227,15 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         linger: options.linger.unwrap_or(section.linger).0,
         give_up_after: time("give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
         breaker: Thresholds { in_a_row: options.breaker_in_a_row.unwrap_or(section.breaker_in_a_row), percent },
+    })
+}
+
+fn dead_letters(file: &File, options: &Overrides) -> Result<dead_letters::Config, Error> {
+    let section = &file.dead_letters;
+    Ok(dead_letters::Config {
+        place: options.dead_letters.as_deref().or(section.url.as_deref()).unwrap_or(DEFAULT_DEAD_LETTERS).parse()?,
+        large: options.dead_letters_large.as_deref().or(section.large.as_deref()).map(str::parse).transpose()?,
+        aws: section.aws.clone(),
     })
 }
 

@@ -15,6 +15,7 @@ pub mod mapping;
 pub mod names;
 pub mod outcome;
 pub mod projection;
+pub mod resurrection;
 pub mod retry;
 pub mod sweep;
 pub mod tombstone;

@@ -18,13 +18,13 @@ use super::shared::End;
 use super::traffic::{News, Traffic};
 use crate::codec::{self, Content, Decoder};
 use crate::error::{Error, Kind};
-use crate::metrics::{Counts, instruments};
+use crate::metrics::{Counts, Notes, instruments};
 use crate::plan::breaker::Thresholds;
 use crate::plan::ledger::{Ledger, Ticket};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Position, Record};
 use crate::sink::Sink;
-use crate::store::dead_letters::{DeadLetter, DeadLetters};
+use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters};
 
 /// How operations are sent.
 #[derive(Debug, Clone, Copy)]
@@ -97,19 +97,15 @@ impl Deliver {
         }
     }
 
+    /// The dead letters that were sent again, with [`push_letter`](Self::push_letter), and stored again since this was asked last. Asked when
+    /// everything is settled, or nothing more is sent.
+    pub(super) fn take_stored_again(&mut self) -> Vec<Anew> {
+        self.letters.take_stored()
+    }
+
     /// So many bytes of records were read and wait to be pushed: they take their room from the budget too.
     pub(super) fn read_ahead(&mut self, bytes: usize) {
         self.ahead = bytes;
-    }
-
-    /// From now on the ids of stored dead letters are remembered. For runs of which the letters are few.
-    pub(super) fn remember_letters(&mut self) {
-        self.letters.remember();
-    }
-
-    /// The ids of the letters stored since [`remember_letters`](Self::remember_letters).
-    pub(super) fn remembered_letters(&self) -> impl Iterator<Item = &str> {
-        self.letters.remembered()
     }
 
     /// Takes a record in; waits for room first, for the record and about as much JSON.
@@ -155,15 +151,8 @@ impl Deliver {
         self.counts.bytes += letter.payload.len() as u64;
         let origin = Arc::new(letter.origin.clone());
         let ticket = self.ledger.enter(&origin, letter.position.clone(), letter.payload.len());
-        let user_record = self.decoder.open_payload(&letter.payload);
-        let mut units = self.decoder.units(&user_record);
-        let content = loop {
-            match units.next(&mut self.decoder, &mut self.counts.notes) {
-                Some((part, content)) if part == letter.part => break content,
-                Some(_) => {}
-                None => break Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
-            }
-        };
+        self.letters.send_again(letter);
+        let content = read_again(&mut self.decoder, letter, &mut self.counts.notes);
         let claim = Claim {
             ticket,
             origin,
@@ -410,6 +399,27 @@ impl Deliver {
             tickets.into_iter().for_each(|ticket| self.ledger.settle(ticket));
         }
         Ok(())
+    }
+}
+
+/// The unit of a dead letter, decoded anew.
+///
+/// What was damaged inside of an aggregate has no format to be decoded by: unless it is a revision after all, it keeps its reason.
+pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut Notes) -> Content {
+    let user_record = decoder.open_payload(&letter.payload);
+    let mut units = decoder.units(&user_record);
+    let content = loop {
+        match units.next(decoder, notes) {
+            Some((part, content)) if part == letter.part => break Some(content),
+            Some(_) => {}
+            None => break None,
+        }
+    };
+    match content {
+        Some(Content::Revision(revision)) => Content::Revision(revision),
+        _ if letter.error.kind == "damaged_aggregate" => Content::Fault(letter.error.clone()),
+        Some(content) => content,
+        None => Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
     }
 }
 

@@ -3,12 +3,14 @@
 use serde::Serialize;
 
 use super::clock;
+use super::deliver::read_again;
 use crate::codec::{self, Content, Decoder};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Position, Record};
+use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
 #[derive(Debug, Serialize)]
@@ -72,7 +74,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
     while let Some(user_record) = user_records.next(decoder) {
         let mut units = decoder.units(&user_record);
         while let Some((unit, content)) = units.next(decoder, &mut notes) {
-            let mut explained = Explained {
+            let explained = Explained {
                 origin: if record.origin.shard.is_empty() { record.origin.stream.clone() } else { record.origin.shard.clone() },
                 position: codec::position(&record.position, user_record.sub),
                 sub: user_record.sub,
@@ -84,23 +86,48 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
                 version: None,
                 reason: String::new(),
             };
-            let mut leaves = false;
-            let planned = match content {
-                Content::Skip(reason) => Planned::Skip(reason),
-                Content::Fault(fault) => Planned::Fault(fault),
-                Content::Revision(revision) => {
-                    explained.table = Some(revision.table.to_string());
-                    explained.id = Some(revision.id.clone());
-                    explained.version = Some(revision.version);
-                    leaves = mapping.leaves(&revision)?;
-                    mapping.plan(revision, clock::millis())?
-                }
-            };
-            fill(&mut explained, planned, leaves);
-            tell(explained);
+            tell(judged(explained, content, mapping)?);
         }
     }
     Ok(())
+}
+
+/// Explains what would become of a dead letter that is sent again.
+///
+/// # Errors
+/// As [`explain`].
+pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &DeadLetter) -> Result<Explained, Error> {
+    let content = read_again(decoder, letter, &mut Notes::default());
+    let explained = Explained {
+        origin: if letter.origin.shard.is_empty() { letter.origin.stream.clone() } else { letter.origin.shard.clone() },
+        position: letter.position.clone(),
+        sub: None,
+        unit: letter.unit,
+        action: "skip",
+        table: letter.table.clone(),
+        index: None,
+        id: letter.document_id.clone(),
+        version: letter.version,
+        reason: String::new(),
+    };
+    judged(explained, content, mapping)
+}
+
+fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
+    let mut leaves = false;
+    let planned = match content {
+        Content::Skip(reason) => Planned::Skip(reason),
+        Content::Fault(fault) => Planned::Fault(fault),
+        Content::Revision(revision) => {
+            explained.table = Some(revision.table.to_string());
+            explained.id = Some(revision.id.clone());
+            explained.version = Some(revision.version);
+            leaves = mapping.leaves(&revision)?;
+            mapping.plan(revision, clock::millis())?
+        }
+    };
+    fill(&mut explained, planned, leaves);
+    Ok(explained)
 }
 
 /// `leaves`: the revision does not match the rule's WHERE.

@@ -3,6 +3,7 @@
 //! A letter is kept until the store has said that it has it, so that a store that fails loses none; and a write goes on by itself, so that a
 //! caller that goes away meanwhile loses none and stores none twice.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::ledger::Ticket;
 use crate::record::{Fault, Origin, Position};
-use crate::store::dead_letters::{DeadLetter, DeadLetters, FORMAT_VERSION, identify};
+use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters, FORMAT_VERSION, identify};
 
 /// What is known of a unit from its record on.
 #[derive(Debug, Clone)]
@@ -38,6 +39,7 @@ impl Claim {
             v: FORMAT_VERSION,
             id: identify(&self.origin, &self.position, self.unit, &self.payload),
             time: clock::now(),
+            first_time: None,
             origin: (*self.origin).clone(),
             position: self.position.clone(),
             unit: self.unit,
@@ -52,6 +54,7 @@ impl Claim {
             error,
             first_error: None,
             connector: env!("CARGO_PKG_VERSION").to_owned(),
+            large: None,
             payload: self.payload.clone(),
         }
     }
@@ -95,27 +98,37 @@ pub(super) struct Letters {
     since: Option<Instant>,
     made: u64,
     told: Option<Instant>,
-    /// The ids of the letters that were stored, where somebody wants to know.
-    remembered: Option<Vec<String>>,
+    /// What is known of letters that are sent again, where any are.
+    again: Option<Again>,
+}
+
+/// Letters that are sent again, and which of them were stored again.
+#[derive(Debug, Default)]
+struct Again {
+    /// When each first became a dead letter, by its id.
+    since: HashMap<String, String>,
+    stored: Vec<Anew>,
 }
 
 impl Letters {
     pub(super) fn new(store: Arc<DeadLetters>) -> Self {
-        Self { store, waiting: Vec::new(), bytes: 0, writing: None, since: None, made: 0, told: None, remembered: None }
+        Self { store, waiting: Vec::new(), bytes: 0, writing: None, since: None, made: 0, told: None, again: None }
     }
 
-    /// From now on the ids of stored letters are remembered.
-    pub(super) fn remember(&mut self) {
-        self.remembered.get_or_insert_default();
+    /// A letter is sent again: should it be refused again, it keeps the time at which it first was, and it is remembered.
+    pub(super) fn send_again(&mut self, letter: &DeadLetter) {
+        let again = self.again.get_or_insert_default();
+        again.since.insert(letter.id.clone(), letter.since().to_owned());
     }
 
-    /// The ids of the letters stored since [`remember`](Self::remember).
-    pub(super) fn remembered(&self) -> impl Iterator<Item = &str> {
-        self.remembered.iter().flatten().map(String::as_str)
+    /// The letters stored since this was asked last, of runs that send letters again. What was sent again until now is forgotten.
+    pub(super) fn take_stored(&mut self) -> Vec<Anew> {
+        self.again.take().map(|again| again.stored).unwrap_or_default()
     }
 
     /// Takes a letter in.
-    pub(super) fn push(&mut self, letter: DeadLetter, ticket: Ticket) {
+    pub(super) fn push(&mut self, mut letter: DeadLetter, ticket: Ticket) {
+        letter.first_time = self.again.as_ref().and_then(|again| again.since.get(&letter.id).cloned());
         self.tell(&letter);
         self.since.get_or_insert_with(Instant::now);
         self.bytes += letter.payload.len();
@@ -173,8 +186,8 @@ impl Letters {
         Ok(letters
             .into_iter()
             .map(|(letter, ticket)| {
-                if let Some(remembered) = &mut self.remembered {
-                    remembered.push(letter.id);
+                if let Some(again) = &mut self.again {
+                    again.stored.push(Anew { moment: letter.moment(), id: letter.id });
                 }
                 ticket
             })

@@ -4,7 +4,8 @@
 //! nothing itself: that is [`plan`](crate::plan).
 
 mod backoff;
-mod clock;
+pub mod choice;
+pub mod clock;
 pub mod deliver;
 pub mod explain;
 mod gate;

@@ -39,9 +39,9 @@ pub(super) enum News {
     Nothing,
 }
 
-/// Lanes, by a hash of index and id. Of one lane never more than one request has operations; what comes meanwhile waits in it. So many that
-/// two documents rarely share one, and when they do they wait for each other and nothing worse.
-const LANES: u64 = 1 << 20;
+/// A lane, by a hash of index and id. Of one lane never more than one request has operations; what comes meanwhile waits in it. There are so many
+/// that two documents rarely share one, and when they do they wait for each other and nothing worse; only those in use take memory.
+type LaneNumber = u32;
 
 /// A lane that is in use.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ pub(super) struct Traffic {
     batch: Batch<Claim>,
     since: Option<Instant>,
     /// The lanes in use.
-    lanes: HashMap<u32, Lane>,
+    lanes: HashMap<LaneNumber, Lane>,
     parked: ParkedIndices,
     /// What was parked and may go now; never anything while another request may be sent.
     released: VecDeque<Vec<Open>>,
@@ -287,11 +287,12 @@ impl Traffic {
     }
 }
 
-fn lane(operation: &Operation) -> u32 {
+fn lane(operation: &Operation) -> LaneNumber {
     let mut hash = DefaultHasher::new();
     let target = operation.target();
     (&target.index, &target.id).hash(&mut hash);
-    (hash.finish() % LANES) as u32
+    // Any half of a hash is as good as the other.
+    hash.finish() as LaneNumber
 }
 
 impl Settings {

@@ -3,6 +3,7 @@
 //! Never changes a letter: only a replay that settled it takes it out.
 
 mod advice;
+mod choosing;
 mod list;
 mod replay;
 mod show;
@@ -21,6 +22,8 @@ use advice::{Advice, advice};
 /// Look at records that could not be indexed, and send them again
 ///
 /// A dead letter is a record or an operation that can never succeed as it is. It holds the record with all that is needed to send it again.
+///
+/// Of a queue (sqs://) nobody can see everything: what is looked at is received, so that others do not see it meanwhile, and let go at the end.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -37,21 +40,25 @@ enum What {
 /// Where the letters are.
 #[derive(Debug, Clone, Args)]
 struct PlaceOptions {
-    /// Where dead letters are [default: file:revsync-dead-letters.jsonl]
+    /// Where dead letters are: file:PATH, sqs://HOST/ACCOUNT/QUEUE or s3://BUCKET[/PREFIX] [default: file:revsync-dead-letters.jsonl]
     #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS", hide_env_values = true)]
     dead_letters: Option<String>,
+    /// Where those are that are larger than a message of the queue may be: s3://BUCKET[/PREFIX]
+    #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS_LARGE", hide_env_values = true)]
+    dead_letters_large: Option<String>,
 }
 
 impl Overriding for PlaceOptions {
     fn put(&self, over: &mut Overrides) {
         over.dead_letters = self.dead_letters.clone();
+        over.dead_letters_large = self.dead_letters_large.clone();
     }
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     match &arguments.what {
-        What::List(arguments) => list::run(arguments, context),
-        What::Show(arguments) => show::run(arguments, context),
+        What::List(arguments) => list::run(arguments, context).await,
+        What::Show(arguments) => show::run(arguments, context).await,
         What::Replay(arguments) => replay::run(arguments, context).await,
     }
 }
@@ -66,14 +73,18 @@ fn digits(ids: &BTreeSet<&str>) -> usize {
     neighbours.map(same).max().map_or(SHORTEST, |same| (same + 1).max(SHORTEST))
 }
 
+/// Whether an abbreviation may stand for an id.
+fn begins(id: &str, given: &str) -> bool {
+    id.starts_with(&given.to_ascii_lowercase())
+}
+
 /// The ids that abbreviations stand for, in their order and each once.
 fn expand<'a>(given: &[String], ids: &BTreeSet<&'a str>) -> Result<Vec<&'a str>, Error> {
     let mut found: Vec<&str> = Vec::new();
     for short in given {
-        let lower = short.to_ascii_lowercase();
-        let mut fitting = ids.iter().copied().filter(|id| id.starts_with(&lower));
+        let mut fitting = ids.iter().copied().filter(|id| begins(id, short));
         let refuse = |what: String, help: &str| Err(Error::new(Kind::DeadLetters, what).help(help));
-        match (lower.is_empty(), fitting.next(), fitting.next()) {
+        match (short.is_empty(), fitting.next(), fitting.next()) {
             (false, Some(id), None) => {
                 if !found.contains(&id) {
                     found.push(id);

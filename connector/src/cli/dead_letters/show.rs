@@ -2,7 +2,7 @@
 //!
 //! Shows the payload, which holds content of the document, only when asked to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use base64::Engine;
@@ -10,11 +10,11 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::Value;
 
-use super::{Advice, PlaceOptions, advice, expand};
+use super::{Advice, PlaceOptions, advice, begins, expand};
 use crate::cli::Context;
 use crate::cli::terminal::{Paint, clean};
 use crate::error::{Error, Exit, Kind};
-use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry};
+use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry, Walk};
 
 /// Show everything about a dead letter, and what to do about it
 #[derive(Debug, Args)]
@@ -34,9 +34,12 @@ pub(super) struct Arguments {
     place: PlaceOptions,
 }
 
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
+pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.place])?;
-    let letters = pick(&DeadLetters::look(&settings.dead_letters), &arguments.ids)?;
+    let mut walk = DeadLetters::look(&settings.dead_letters).await?.walk().await?;
+    let picked = pick(&mut walk, arguments).await;
+    walk.end().await?;
+    let letters = picked?;
     let terminal = &context.terminal;
     if terminal.json {
         let letters =
@@ -50,20 +53,29 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
 }
 
 /// The letters that abbreviated ids stand for, in the order in which they were asked for.
-fn pick(store: &DeadLetters, given: &[String]) -> Result<Vec<DeadLetter>, Error> {
-    let known = super::list::read(store)?.letters;
-    let ids: BTreeSet<&str> = known.iter().map(|letter| letter.id.as_str()).collect();
-    let wanted = expand(given, &ids)?;
-    let mut letters = Vec::with_capacity(wanted.len());
-    for entry in store.list()? {
-        if let Entry::Letter(letter) = entry?
-            && wanted.contains(&letter.id.as_str())
-        {
-            letters.push(*letter);
+async fn pick(walk: &mut Walk, arguments: &Arguments) -> Result<Vec<DeadLetter>, Error> {
+    let (mut ids, mut fitting) = (BTreeSet::new(), HashMap::new());
+    while let Some(portion) = walk.next(usize::MAX).await? {
+        for entry in portion {
+            let Entry::Letter(letter) = entry else { continue };
+            ids.insert(letter.id.clone());
+            // Of an abbreviation that stands for many no letter will be shown: they need not be kept.
+            if fitting.len() <= arguments.ids.len() && arguments.ids.iter().any(|given| begins(&letter.id, given)) {
+                fitting.insert(letter.id.clone(), *letter);
+            }
         }
     }
-    letters.sort_by_key(|letter| wanted.iter().position(|id| *id == letter.id));
+    let wanted = expand(&arguments.ids, &ids.iter().map(String::as_str).collect())?;
+    let mut letters = Vec::with_capacity(wanted.len());
+    for letter in wanted.into_iter().filter_map(|id| fitting.remove(id)) {
+        letters.push(if arguments.payload { loaded(walk, letter).await? } else { letter });
+    }
     Ok(letters)
+}
+
+async fn loaded(walk: &Walk, letter: DeadLetter) -> Result<DeadLetter, Error> {
+    let id = letter.id.clone();
+    walk.load(letter).await?.map_err(|why| Error::new(Kind::DeadLetters, format!("dead letter {id}: {why}")))
 }
 
 /// A letter as it is stored, payload included.
@@ -86,6 +98,9 @@ fn human(letter: &DeadLetter, payload: bool, paint: Paint) -> String {
         let _ = writeln!(text, "  {name:<12}{}", clean(&value));
     };
     line("time", letter.time.clone());
+    if let Some(first) = &letter.first_time {
+        line("first", first.clone());
+    }
     line("from", format!("{}, {}, unit {} ({})", letter.origin, letter.position, letter.unit, letter.format));
     for (name, value) in [("table", &letter.table), ("document", &letter.document_id)] {
         if let Some(value) = value {
@@ -110,7 +125,7 @@ fn human(letter: &DeadLetter, payload: bool, paint: Paint) -> String {
         line("at first", first.to_string());
     }
     line("written by", format!("revsync {}", letter.connector));
-    line("record", format!("{} bytes{}", letter.payload.len(), if payload { "" } else { "; --payload shows them" }));
+    line("record", format!("{} bytes{}", letter.payload_bytes(), if payload { "" } else { "; --payload shows them" }));
     let Advice { means, todo } = advice(&letter.error.kind);
     let _ = writeln!(text, "\n{}\n  {means}\n\n{}\n  {todo}", paint.bold("what it means"), paint.bold("what to do"));
     let short: String = letter.id.chars().take(super::SHORTEST).collect();

@@ -13,6 +13,8 @@ use serde::de::{Error as _, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Url;
 
+use crate::aws::Aws;
+
 /// Where the index is and how to get in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -76,16 +78,6 @@ pub enum Password {
     Given(Secret),
     /// The text of a file, without the line end; read again when the server refuses it, so that a rotated password is found.
     File(PathBuf),
-}
-
-/// How to reach AWS.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Aws {
-    /// The region that requests are signed for. Default: that of the AWS environment or profile.
-    pub region: Option<String>,
-    /// A role to assume before signing. Default: none.
-    pub assume_role_arn: Option<String>,
 }
 
 /// A password or another value that is never shown: not by `Debug`, and not when a configuration is written out.

@@ -14,8 +14,9 @@ use opensearch::http::headers::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::client::{Trouble, TroubleKind, deepest, read};
 use super::clock::Clock;
-use super::config::{Access, Aws, Password};
+use super::config::{Access, Password};
 use super::sign::{self, Held, Provider};
+use crate::aws::Aws;
 use crate::error::Error;
 
 /// What a request is sent with.

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use aws_config::sts::AssumeRoleProvider;
-use aws_config::{BehaviorVersion, Region};
+use aws_config::Region;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
@@ -15,7 +14,7 @@ use aws_types::sdk_config::TimeSource;
 use tokio::sync::Mutex;
 
 use super::clock::Clock;
-use super::config::Aws;
+use crate::aws::{self, Aws};
 use crate::error::Error;
 
 /// Credentials are fetched again this long before they expire, so that none expires on the way to the server.
@@ -101,31 +100,21 @@ impl ProvideCredentials for Provider {
     }
 }
 
-/// Finds the region and the source of credentials: the default chain (environment, profile, container, instance), and the role to assume.
+/// What to do where no region is known.
+const NO_REGION: &str = "set --aws-region, region under [sink.aws], or AWS_REGION";
+
+/// Finds the region and the source of credentials.
 ///
 /// # Errors
 /// [`Kind::Usage`](crate::error::Kind::Usage) where no region is known.
 pub(super) async fn find(aws: &Aws) -> Result<(Region, SharedCredentialsProvider), Error> {
-    let mut loader = aws_config::defaults(BehaviorVersion::latest());
-    if let Some(region) = &aws.region {
-        loader = loader.region(Region::new(region.clone()));
-    }
-    let sdk = loader.load().await;
-    let region = sdk.region().cloned().ok_or_else(no_region)?;
-    let provider = match &aws.assume_role_arn {
-        Some(role) => {
-            SharedCredentialsProvider::new(AssumeRoleProvider::builder(role).session_name("revsync").configure(&sdk).build().await)
-        }
-        None => sdk
-            .credentials_provider()
-            .ok_or_else(|| Error::usage("no source of AWS credentials").help("set AWS_PROFILE, or run under a role"))?,
-    };
-    Ok((region, provider))
+    let sdk = aws.load(None, NO_REGION).await?;
+    sdk.region().cloned().zip(sdk.credentials_provider()).ok_or_else(no_region)
 }
 
 /// The error for a missing region.
 pub(super) fn no_region() -> Error {
-    Error::usage("the AWS region to sign for is not known").help("set --aws-region, region under [sink.aws], or AWS_REGION")
+    aws::no_region(NO_REGION)
 }
 
 #[cfg(test)]

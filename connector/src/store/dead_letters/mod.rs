@@ -1,162 +1,59 @@
 //! Dead letters: records and operations that can never succeed, stored with everything needed to understand and to replay them.
 //!
 //! A letter counts as stored when it is on stable storage, not before. Nothing here decides what is a dead letter, reads a clock or replays
-//! anything. Letters hold content of documents: the file is readable by its owner only.
+//! anything. Letters hold content of documents: a file is readable by its owner only, and who may read a queue or a bucket is for its owner
+//! to say.
+//!
+//! [`letter`](DeadLetter) is one of them, `place` where they go, `file`, `queue` and `bucket` the three kinds of place; `copies` keeps a walk
+//! through one from coming twice to the same letter, and `calls` is how AWS is asked.
 
+mod bucket;
+mod calls;
+mod copies;
 mod file;
+mod letter;
+mod place;
+mod queue;
 
-use std::fmt;
-use std::path::PathBuf;
-use std::str::FromStr;
+use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::{Digest, Sha256};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use time::OffsetDateTime;
 
 use crate::error::{Error, Kind};
-use crate::record::{Fault, Origin, Position};
 
-pub use file::{Entries, LetterFile};
+pub use bucket::{BucketWalk, LetterBucket};
+pub use file::{Entries, FileWalk, LetterFile};
+pub use letter::{DeadLetter, FORMAT_VERSION, Large, identify};
+pub use place::{Bucket, Config, Place, Queue};
+pub use queue::{LetterQueue, QueueWalk};
 
-/// The version of the stored form that is written; a newer one is refused.
-pub const FORMAT_VERSION: u32 = 1;
-
-/// One record or operation that can never succeed. One line of JSON where it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeadLetter {
-    /// The version of the stored form, [`FORMAT_VERSION`].
-    pub v: u32,
-    /// 32 hexadecimal digits made from origin, position and unit, and from the payload where the position is one in a file ([`identify`]): the same in every run.
-    pub id: String,
-    /// When it became a dead letter, RFC 3339.
-    pub time: String,
-    /// The shard that the record was read from.
-    pub origin: Origin,
-    /// The record's place in that shard.
-    pub position: Position,
-    /// Which unit of the record, from 0; the record itself where it holds no units.
-    pub unit: u32,
-    /// Which unit of the payload, from 0; differs from `unit` where the payload is one of several sub-records of an aggregate.
-    pub part: u32,
-    /// The name of the payload's format, such as `qldb`.
-    pub format: String,
-    /// The table, where the record told it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table: Option<String>,
-    /// The document id, where the record told it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub document_id: Option<String>,
-    /// The revision's version, where the record told it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
-    /// The index that was written to, where it came to that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub index: Option<String>,
-    /// What was asked of the index: `index` or `delete`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// How often it was sent; 0 for a record that could not be used at all.
-    pub attempts: u32,
-    /// Why it can never succeed.
-    pub error: Fault,
-    /// What the first try said, where that was something else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_error: Option<Fault>,
-    /// The version of revsync that wrote the letter.
-    pub connector: String,
-    /// The record's bytes, complete in themselves; stored as Base64.
-    #[serde(serialize_with = "write_base64", deserialize_with = "read_base64")]
-    pub payload: Bytes,
-}
-
-/// A letter's id: the same record and unit have the same id in every run, so that a repeated run adds no second letter to look at.
-///
-/// A sequence number or an offset of a topic names one record for ever. The place in a file does not, since another file can come to the
-/// same name, so there the payload is part of what is identified.
-pub fn identify(origin: &Origin, position: &Position, unit: u32, payload: &[u8]) -> String {
-    let mut hash = Sha256::new();
-    let mut part = |bytes: &[u8]| {
-        // The length in front keeps ("ab", "c") apart from ("a", "bc").
-        hash.update((bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
-    };
-    part(origin.stream.as_bytes());
-    part(origin.shard.as_bytes());
-    match position {
-        Position::Byte { offset } => {
-            part(format!("byte {offset}").as_bytes());
-            part(payload);
-        }
-        Position::Sequence { number, sub: None } => part(format!("sequence {}", number.0).as_bytes()),
-        Position::Sequence { number, sub: Some(sub) } => part(format!("sequence {} {sub}", number.0).as_bytes()),
-        Position::Offset { topic, partition, offset } => {
-            part(topic.as_bytes());
-            part(format!("offset {partition} {offset}").as_bytes());
-        }
-    }
-    part(unit.to_string().as_bytes());
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn write_base64<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&STANDARD.encode(bytes))
-}
-
-fn read_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    // The decoder's own message would name a byte of the content.
-    STANDARD.decode(text).map(Bytes::from).map_err(|_| serde::de::Error::custom("payload is not Base64"))
-}
-
-/// Where dead letters go, as it is configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// A file of JSON lines.
-    File(PathBuf),
-}
-
-impl FromStr for Place {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        const EXPECTED: &str = "dead letters: expected file:PATH";
-        match text.split_once(':') {
-            Some(("file", "")) => Err(Error::usage(format!("{EXPECTED}, found no path after file:"))),
-            Some(("file", path)) => match path.strip_prefix("//") {
-                Some(path) => Err(Error::usage(format!("{EXPECTED}, found {text:?}")).help(format!("did you mean file:{path}?"))),
-                None => Ok(Self::File(PathBuf::from(path))),
-            },
-            Some((scheme @ ("sqs" | "s3" | "kafka"), _)) => {
-                Err(Error::usage(format!("{EXPECTED}: this build cannot write to {scheme}: yet")))
-            }
-            _ if text.is_empty() => Err(Error::usage(format!("{EXPECTED}, found nothing"))),
-            _ => Err(Error::usage(format!("{EXPECTED}, found {text:?}")).help(format!("did you mean file:{text}?"))),
-        }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => write!(f, "file:{}", path.display()),
-        }
-    }
-}
+/// Letters that a walk hands out at once, at most.
+pub const PORTION: usize = 500;
+/// Bytes of their payloads, about; one letter may be larger.
+const PORTION_BYTES: usize = 4 * 1024 * 1024;
 
 /// One thing found where dead letters are stored.
 #[derive(Debug)]
 pub enum Entry {
     /// A letter.
     Letter(Box<DeadLetter>),
-    /// A line that is none: torn, damaged, or written by a newer revsync. It stays where it is.
+    /// Something that is none: torn, damaged, or written by a newer revsync. It stays where it is.
     Damaged {
-        /// The line, from 1.
-        line: u64,
+        /// Where it is: a line, an object, a message.
+        at: String,
         /// What is wrong with it; nothing of its content.
         reason: String,
     },
+}
+
+/// A letter that was refused again: it has been stored anew, and its older copies may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anew {
+    /// The letter.
+    pub id: String,
+    /// When it was refused again.
+    pub moment: Option<OffsetDateTime>,
 }
 
 /// The dead letters of one place.
@@ -164,6 +61,10 @@ pub enum Entry {
 pub enum DeadLetters {
     /// A file of JSON lines.
     File(LetterFile),
+    /// An SQS queue.
+    Queue(Box<LetterQueue>),
+    /// An S3 bucket.
+    Bucket(LetterBucket),
 }
 
 impl DeadLetters {
@@ -171,17 +72,48 @@ impl DeadLetters {
     ///
     /// # Errors
     /// The place cannot be written.
-    pub fn open(place: &Place) -> Result<Self, Error> {
-        match place {
-            Place::File(path) => LetterFile::open(path).map(Self::File),
+    pub async fn open(config: &Config) -> Result<Self, Error> {
+        Box::pin(Self::build(config, None)).await
+    }
+
+    /// As [`open`](Self::open), with AWS credentials from a source that the caller has.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_with(config: &Config, credentials: SharedCredentialsProvider) -> Result<Self, Error> {
+        Box::pin(Self::build(config, Some(&credentials))).await
+    }
+
+    async fn build(config: &Config, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
+        match &config.place {
+            Place::File(path) => Self::in_file(path),
+            Place::Queue(queue) => Ok(Self::Queue(Box::new(LetterQueue::open(queue, config, credentials).await?))),
+            Place::Bucket(bucket) => {
+                let bucket = LetterBucket::look(bucket, &config.aws, credentials).await?;
+                bucket.probe().await?;
+                Ok(Self::Bucket(bucket))
+            }
         }
     }
 
-    /// Opens a place only to look at what is there; a place where nothing was ever stored holds no letters.
-    pub fn look(place: &Place) -> Self {
-        match place {
+    /// Opens a file for writing, as [`open`](Self::open) does.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn in_file(path: &Path) -> Result<Self, Error> {
+        LetterFile::open(path).map(Self::File)
+    }
+
+    /// Opens a place only to look at what is there; a file where nothing was ever stored holds no letters.
+    ///
+    /// # Errors
+    /// A queue that cannot be reached, or no way to AWS is known.
+    pub async fn look(config: &Config) -> Result<Self, Error> {
+        Ok(match &config.place {
             Place::File(path) => Self::File(LetterFile::look(path)),
-        }
+            Place::Queue(queue) => Self::Queue(Box::new(LetterQueue::look(queue, config, None).await?)),
+            Place::Bucket(bucket) => Self::Bucket(LetterBucket::look(bucket, &config.aws, None).await?),
+        })
     }
 
     /// Stores letters; when it returns, they are on stable storage, all of them.
@@ -192,50 +124,124 @@ impl DeadLetters {
         if letters.is_empty() {
             return Ok(());
         }
-        let lines = lines(letters)?;
         match self {
             Self::File(file) => {
+                let mut lines = Vec::new();
+                for letter in letters {
+                    lines.extend(letter.line()?);
+                    lines.push(b'\n');
+                }
                 let file = file.clone();
                 blocking(move || file.append(&lines)).await
             }
+            Self::Queue(queue) => queue.append(letters).await,
+            Self::Bucket(bucket) => bucket.append(letters).await,
         }
     }
 
-    /// All letters, oldest first, each id once (as it was stored last), with what is damaged between them.
+    /// Begins a walk through the letters.
     ///
     /// # Errors
     /// The place cannot be read.
-    pub fn list(&self) -> Result<Entries, Error> {
-        match self {
-            Self::File(file) => file.list(),
-        }
-    }
-
-    /// Takes letters out, and says how many. What is damaged stays, and what is stored meanwhile is not lost.
-    ///
-    /// # Errors
-    /// The place cannot be written; the letters are still there then.
-    pub async fn remove(&self, ids: Vec<String>) -> Result<usize, Error> {
-        if ids.is_empty() {
-            return Ok(0);
-        }
-        match self {
+    pub async fn walk(&self) -> Result<Walk, Error> {
+        Ok(match self {
             Self::File(file) => {
                 let file = file.clone();
-                blocking(move || file.remove(&ids.into_iter().collect())).await
+                Walk::File(Box::new(blocking(move || file.walk()).await?))
             }
-        }
+            Self::Queue(queue) => Walk::Queue(Box::new(queue.walk())),
+            Self::Bucket(bucket) => Walk::Bucket(Box::new(bucket.walk())),
+        })
+    }
+
+    /// How many letters a queue says that it holds, about. Of other places, a walk shows them all.
+    pub fn reported(&self) -> Option<u64> {
+        if let Self::Queue(queue) = self { Some(queue.reported()) } else { None }
+    }
+
+    /// What is good to know of the place, beside that it can be written.
+    pub fn notes(&self) -> Option<String> {
+        if let Self::Queue(queue) = self { Some(queue.notes()) } else { None }
     }
 }
 
-fn lines(letters: &[DeadLetter]) -> Result<Vec<u8>, Error> {
-    let mut lines = Vec::new();
-    for letter in letters {
-        serde_json::to_writer(&mut lines, letter)
-            .map_err(|error| Error::new(Kind::DeadLetters, format!("dead letter {}: cannot be written as JSON: {error}", letter.id)))?;
-        lines.push(b'\n');
+/// A walk through a place: its letters in portions, each letter once, and what became of them.
+///
+/// What is stored meanwhile may be met too. A queue shows what it likes, and holds what it has shown until the walk ends.
+#[derive(Debug)]
+pub enum Walk {
+    /// Through a file, oldest letters first.
+    File(Box<FileWalk>),
+    /// Through a queue.
+    Queue(Box<QueueWalk>),
+    /// Through a bucket, in the order of the ids.
+    Bucket(Box<BucketWalk>),
+}
+
+impl Walk {
+    /// The next letters, at most so many and [`PORTION`], with what is damaged between them; none at the end.
+    ///
+    /// # Errors
+    /// The place cannot be read.
+    pub async fn next(&mut self, most: usize) -> Result<Option<Vec<Entry>>, Error> {
+        let most = most.clamp(1, PORTION);
+        match self {
+            Self::File(walk) => walk.next(most).await,
+            Self::Queue(walk) => walk.next(most).await,
+            Self::Bucket(walk) => walk.next(most).await,
+        }
     }
-    Ok(lines)
+
+    /// The whole of a letter, with its payload, wherever that is. The inner error says why it is not to be had; nothing of its content.
+    ///
+    /// # Errors
+    /// The place cannot be read.
+    pub async fn load(&self, letter: DeadLetter) -> Result<Result<DeadLetter, String>, Error> {
+        match self {
+            Self::Queue(walk) => walk.load(letter).await,
+            Self::File(_) | Self::Bucket(_) if letter.large.is_some() => Ok(Err("its payload is not here".to_owned())),
+            Self::File(_) | Self::Bucket(_) => Ok(Ok(letter)),
+        }
+    }
+
+    /// Takes letters out that are settled, with every copy, and says how many. What is damaged stays.
+    ///
+    /// # Errors
+    /// The place cannot be written; the letters may be there still, or again.
+    pub async fn settle(&mut self, settled: &[String]) -> Result<usize, Error> {
+        match self {
+            Self::File(walk) => walk.settle(settled).await,
+            Self::Queue(walk) => walk.settle(settled).await,
+            Self::Bucket(walk) => walk.settle(settled).await,
+        }
+    }
+
+    /// Takes the older copies out of letters that were refused again.
+    ///
+    /// # Errors
+    /// As [`settle`](Self::settle).
+    pub async fn replace(&mut self, anew: &[Anew]) -> Result<(), Error> {
+        match self {
+            Self::File(walk) => {
+                walk.replace(anew);
+                Ok(())
+            }
+            Self::Queue(walk) => walk.replace(anew).await,
+            Self::Bucket(walk) => walk.replace(anew).await,
+        }
+    }
+
+    /// Ends the walk: what is held is let go.
+    ///
+    /// # Errors
+    /// As [`settle`](Self::settle).
+    pub async fn end(self) -> Result<(), Error> {
+        match self {
+            Self::File(walk) => walk.end().await,
+            Self::Queue(walk) => walk.end().await,
+            Self::Bucket(_) => Ok(()),
+        }
+    }
 }
 
 /// Files block: their work is done where nothing else waits for it.
@@ -243,30 +249,6 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + S
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => Err(Error::new(Kind::DeadLetters, format!("dead letters: the work was not finished: {error}"))),
-    }
-}
-
-/// Reads one stored line.
-fn read(line: &[u8]) -> Result<DeadLetter, String> {
-    #[derive(Deserialize)]
-    struct Head {
-        v: u32,
-    }
-    let Head { v } = serde_json::from_slice(line).map_err(|error| damage(&error))?;
-    if v > FORMAT_VERSION {
-        return Err(format!("written by a newer revsync (form {v}; this one reads up to {FORMAT_VERSION})"));
-    }
-    serde_json::from_slice(line).map_err(|error| damage(&error))
-}
-
-/// What is wrong with a line, without its content: serde's own message may quote some.
-fn damage(error: &serde_json::Error) -> String {
-    match error.classify() {
-        serde_json::error::Category::Eof => "the line is cut off".to_owned(),
-        serde_json::error::Category::Data => {
-            format!("a field of a dead letter is missing or of the wrong form, near column {}", error.column())
-        }
-        _ => format!("not JSON from column {}", error.column()),
     }
 }
 

@@ -1,17 +1,21 @@
 //! Dead letters in a file: what is stored stays, what is damaged hides nothing, what is removed is all that is removed.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
+use bytes::Bytes;
+
 use super::*;
-use crate::record::SequenceNumber;
+use crate::record::{Fault, Origin, Position, SequenceNumber};
 
 fn letter(id: &str, reason: &str) -> DeadLetter {
     DeadLetter {
         v: FORMAT_VERSION,
         id: id.to_owned(),
         time: "2024-05-06T07:08:09Z".to_owned(),
+        first_time: None,
         origin: Origin { stream: "ledger.ion".to_owned(), shard: "ledger.ion".to_owned() },
         position: Position::Byte { offset: 42 },
         unit: 0,
@@ -26,6 +30,7 @@ fn letter(id: &str, reason: &str) -> DeadLetter {
         error: Fault::new("mapper_parsing_exception", reason),
         first_error: None,
         connector: "0.1.0".to_owned(),
+        large: None,
         payload: Bytes::from_static(b"\xe0\x01\x00\xea\n"),
     }
 }
@@ -43,7 +48,14 @@ impl Here {
     }
 
     fn store(&self) -> DeadLetters {
-        DeadLetters::open(&Place::File(self.path.clone())).unwrap()
+        DeadLetters::in_file(&self.path).unwrap()
+    }
+
+    /// Takes letters out, as a walk does at its end.
+    async fn remove(&self, ids: &[&str]) {
+        let mut walk = self.store().walk().await.unwrap();
+        walk.settle(&ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>()).await.unwrap();
+        walk.end().await.unwrap();
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -52,11 +64,11 @@ impl Here {
 
     /// What is listed: ids and reasons of letters, lines of damage.
     fn listed(&self) -> Vec<String> {
-        let entries = self.store().list().unwrap();
+        let entries = LetterFile::look(&self.path).list().unwrap();
         entries
             .map(|entry| match entry.unwrap() {
                 Entry::Letter(letter) => format!("{} {}", letter.id, letter.error.reason),
-                Entry::Damaged { line, .. } => format!("damaged {line}"),
+                Entry::Damaged { at, .. } => format!("damaged {at}"),
             })
             .collect()
     }
@@ -71,8 +83,10 @@ async fn a_stored_letter_reads_back_as_it_was() {
     let here = Here::new();
     let stored = letter("aa", "r");
     here.store().append(std::slice::from_ref(&stored)).await.unwrap();
-    let read: Vec<_> = here.store().list().unwrap().map(Result::unwrap).collect();
+    let mut walk = here.store().walk().await.unwrap();
+    let read = walk.next(PORTION).await.unwrap().unwrap();
     assert!(matches!(&read[..], [Entry::Letter(read)] if **read == stored));
+    assert!(walk.next(PORTION).await.unwrap().is_none());
 }
 
 #[test]
@@ -87,7 +101,7 @@ fn a_place_that_cannot_be_written_is_found_at_the_start() {
     let here = Here::new();
     let folder = here.path.parent().unwrap().to_path_buf();
     for path in [folder.clone(), folder.join("no/such/folder/x.jsonl"), PathBuf::from("/dev/null")] {
-        let error = DeadLetters::open(&Place::File(path.clone())).unwrap_err();
+        let error = DeadLetters::in_file(&path).unwrap_err();
         assert!(error.kind == Kind::DeadLetters && error.what.contains("cannot be written"), "{}: {error}", path.display());
     }
 }
@@ -100,7 +114,7 @@ async fn only_its_owner_can_read_the_file() {
     let mode = || fs::metadata(&here.path).unwrap().permissions().mode() & 0o777;
     here.store().append(&[letter("aa", "r"), letter("bb", "r")]).await.unwrap();
     assert_eq!(mode(), 0o600);
-    here.store().remove(vec!["aa".to_owned()]).await.unwrap();
+    here.remove(&["aa"]).await;
     assert_eq!(mode(), 0o600);
 }
 
@@ -109,9 +123,9 @@ async fn a_letter_that_was_cut_off_spoils_no_other() {
     let here = Here::new();
     here.store().append(&[letter("aa", "r")]).await.unwrap();
     here.write(br#"{"v":1,"id":"torn"#);
-    assert_eq!(here.listed(), ["aa r", "damaged 2"]);
+    assert_eq!(here.listed(), ["aa r", "damaged line 2"]);
     here.store().append(&[letter("bb", "r")]).await.unwrap();
-    assert_eq!(here.listed(), ["aa r", "damaged 2", "bb r"]);
+    assert_eq!(here.listed(), ["aa r", "damaged line 2", "bb r"]);
 }
 
 #[tokio::test]
@@ -119,7 +133,7 @@ async fn damage_and_a_newer_form_are_named_by_line_and_hide_no_other_letter() {
     let here = Here::new();
     here.write(b"\xff\xfe\n\n{\"v\":99,\"anything\":1}\n[]\n");
     here.store().append(&[letter("aa", "r")]).await.unwrap();
-    assert_eq!(here.listed(), ["damaged 1", "damaged 3", "damaged 4", "aa r"]);
+    assert_eq!(here.listed(), ["damaged line 1", "damaged line 3", "damaged line 4", "aa r"]);
 }
 
 #[tokio::test]
@@ -136,17 +150,17 @@ async fn removing_takes_every_copy_of_a_letter_and_keeps_all_else() {
     let here = Here::new();
     here.store().append(&[letter("aa", "1"), letter("bb", "r"), letter("aa", "2")]).await.unwrap();
     here.write(b"no json\n{\"v\":99}\n{\"v\":1,\"torn");
-    assert_eq!(here.store().remove(vec!["aa".to_owned(), "zz".to_owned()]).await, Ok(1));
-    assert_eq!(here.listed(), ["bb r", "damaged 2", "damaged 3", "damaged 4"]);
+    here.remove(&["aa", "zz"]).await;
+    assert_eq!(here.listed(), ["bb r", "damaged line 2", "damaged line 3", "damaged line 4"]);
     assert_eq!(here.files(), 1);
-    assert_eq!(here.store().remove(vec!["bb".to_owned()]).await, Ok(1));
-    assert_eq!(here.listed(), ["damaged 1", "damaged 2", "damaged 3"]);
+    here.remove(&["bb"]).await;
+    assert_eq!(here.listed(), ["damaged line 1", "damaged line 2", "damaged line 3"]);
 }
 
 #[tokio::test]
 async fn removing_where_nothing_was_ever_stored_is_nothing() {
     let here = Here::new();
-    assert_eq!(here.store().remove(vec!["aa".to_owned()]).await, Ok(0));
+    here.remove(&["aa"]).await;
     assert_eq!(here.files(), 0);
 }
 
@@ -164,10 +178,11 @@ async fn letters_that_are_stored_while_others_are_removed_are_not_lost() {
         })
     });
     let remover = {
-        let store = here.store();
+        let (store, file) = (here.store(), LetterFile::look(&here.path));
         tokio::spawn(async move {
             for number in 0..EACH {
-                store.remove(vec!["old".to_owned(), format!("0-{number}")]).await.unwrap();
+                let (file, ids) = (file.clone(), HashSet::from(["old".to_owned(), format!("0-{number}")]));
+                blocking(move || file.remove(&ids)).await.unwrap();
                 store.append(&[letter("old", "r")]).await.unwrap();
             }
         })
@@ -192,7 +207,7 @@ async fn a_link_to_the_file_stays_a_link() {
     let link = here.path.with_file_name("link.jsonl");
     here.store().append(&[letter("aa", "r"), letter("bb", "r")]).await.unwrap();
     std::os::unix::fs::symlink(&here.path, &link).unwrap();
-    DeadLetters::open(&Place::File(link.clone())).unwrap().remove(vec!["aa".to_owned()]).await.unwrap();
+    assert_eq!(LetterFile::look(&link).remove(&HashSet::from(["aa".to_owned()])), Ok(1));
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(here.listed(), ["bb r"]);
 }
@@ -226,17 +241,6 @@ fn different_units_records_and_shards_have_different_ids() {
 }
 
 #[test]
-fn a_place_that_is_none_is_refused_with_what_was_likely_meant() {
-    assert_eq!("file:x.jsonl".parse(), Ok(Place::File("x.jsonl".into())));
-    for (text, meant) in [("x.jsonl", "file:x.jsonl"), ("file:///tmp/x.jsonl", "file:/tmp/x.jsonl")] {
-        assert_eq!(text.parse::<Place>().unwrap_err().help, Some(format!("did you mean {meant}?")));
-    }
-    for text in ["", "file:", "sqs://queue", "s3://bucket"] {
-        assert!(text.parse::<Place>().is_err(), "{text}");
-    }
-}
-
-#[test]
 fn damage_is_told_without_the_content() {
     for line in [
         r#"{"v":1,"id":7,"secret":"hunter2"}"#,
@@ -245,7 +249,54 @@ fn damage_is_told_without_the_content() {
         r#"{"v":"hunter2"}"#,
         r#"{"v":2,"x":"hunter2"}"#,
     ] {
-        let reason = read(line.as_bytes()).unwrap_err();
+        let reason = letter::read(line.as_bytes()).unwrap_err();
         assert!(!reason.contains("hunter2"), "{reason}");
     }
+}
+
+#[tokio::test]
+async fn a_walk_hands_out_every_letter_once_in_portions_and_rewrites_the_file_seldom() {
+    let here = Here::new();
+    let letters: Vec<DeadLetter> = (0..1_200).map(|number| letter(&format!("{number:04}"), "r")).collect();
+    here.store().append(&letters).await.unwrap();
+    here.store().append(&letters[..1]).await.unwrap();
+    let mut walk = here.store().walk().await.unwrap();
+    let (mut met, mut left) = (Vec::new(), Vec::new());
+    while let Some(portion) = walk.next(usize::MAX).await.unwrap() {
+        assert!(portion.len() <= PORTION);
+        let ids = portion.into_iter().map(|entry| if let Entry::Letter(letter) = entry { letter.id } else { panic!() });
+        let ids: Vec<String> = ids.collect();
+        walk.settle(&ids).await.unwrap();
+        met.extend(ids);
+        left.push(here.listed().len());
+    }
+    walk.end().await.unwrap();
+    met.sort();
+    assert_eq!(met, letters.iter().map(|letter| letter.id.clone()).collect::<Vec<_>>());
+    assert_eq!((left, here.listed().len()), (vec![1_200, 200, 0], 0));
+}
+
+#[tokio::test]
+async fn a_portion_ends_where_its_payloads_are_many_bytes() {
+    let here = Here::new();
+    let large = |id: &str| DeadLetter { payload: Bytes::from(vec![0; PORTION_BYTES - 1]), ..letter(id, "r") };
+    here.store().append(&[large("a"), large("b"), large("c"), large("d"), letter("e", "r")]).await.unwrap();
+    let mut walk = here.store().walk().await.unwrap();
+    let mut portions = Vec::new();
+    while let Some(portion) = walk.next(PORTION).await.unwrap() {
+        portions.push(portion.len());
+    }
+    assert_eq!(portions, [2, 2, 1]);
+}
+
+#[tokio::test]
+async fn what_was_stored_anew_leaves_no_older_copy() {
+    let here = Here::new();
+    here.store().append(&[letter("aa", "1"), letter("bb", "r")]).await.unwrap();
+    let mut walk = here.store().walk().await.unwrap();
+    here.store().append(&[letter("aa", "2")]).await.unwrap();
+    walk.replace(&[Anew { id: "aa".to_owned(), moment: None }]).await.unwrap();
+    walk.end().await.unwrap();
+    assert_eq!(here.listed(), ["bb r", "aa 2"]);
+    assert_eq!(fs::read_to_string(&here.path).unwrap().lines().count(), 2);
 }

@@ -2,14 +2,19 @@
 //!
 //! Several processes may use one file: a writer holds a lock on it. A line that cannot be read is never removed, and never hides another.
 
+mod walk;
+
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Take, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Entry, read};
+use super::Entry;
+use super::letter::read;
 use crate::error::{Error, Kind};
+
+pub use walk::FileWalk;
 
 /// A file of dead letters. Created with its first letter.
 #[derive(Debug, Clone)]
@@ -75,7 +80,11 @@ impl LetterFile {
         }
     }
 
-    pub(super) fn list(&self) -> Result<Entries, Error> {
+    /// All letters, oldest first, each id once (as it was stored last), with what is damaged between them.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn list(&self) -> Result<Entries, Error> {
         self.try_list().map_err(|error| self.error("cannot be read", &error))
     }
 
@@ -88,19 +97,16 @@ impl LetterFile {
         // Under the lock no letter is half written; what comes later is not looked at.
         file.lock_shared()?;
         let length = file.metadata()?.len();
-        let mut lines = Lines::new(file, length);
-        let mut last = HashMap::new();
-        while let Some((number, line)) = lines.next()? {
-            if let Ok(letter) = read(line) {
-                last.insert(letter.id, number);
-            }
-        }
-        let mut file = lines.into_file();
+        let (file, last) = last_lines(file, length)?;
         file.unlock()?;
-        file.rewind()?;
         Ok(Entries { lines: Some(Lines::new(file, length)), last, path: self.path.clone() })
     }
 
+    pub(super) fn walk(&self) -> Result<FileWalk, Error> {
+        Ok(FileWalk::new(self.clone(), self.list()?))
+    }
+
+    /// Takes out the letters of these ids, and of every other letter the older copies.
     pub(super) fn remove(&self, ids: &HashSet<String>) -> Result<usize, Error> {
         self.try_remove(ids).map_err(|error| self.error("cannot be rewritten", &error))
     }
@@ -123,19 +129,21 @@ impl LetterFile {
         result
     }
 
-    /// Writes everything but the letters of these ids to a new file and puts it in the old one's place. The lock is held until then.
+    /// Writes everything that stays to a new file and puts it in the old one's place. The lock is held until then.
     fn keep_others(&self, old: File, length: u64, ids: &HashSet<String>, rewritten: &Path) -> io::Result<usize> {
         let permissions = old.metadata()?.permissions();
         let mut removed = HashSet::new();
+        let (old, last) = last_lines(old, length)?;
         let mut lines = Lines::new(old, length);
         let new = private(OpenOptions::new().write(true).create_new(true)).open(rewritten)?;
         new.set_permissions(permissions)?;
         let mut new = BufWriter::new(new);
-        while let Some((_, line)) = lines.next()? {
+        while let Some((number, line)) = lines.next()? {
             match read(line) {
                 Ok(letter) if ids.contains(&letter.id) => {
                     removed.insert(letter.id);
                 }
+                Ok(letter) if last.get(&letter.id) != Some(&number) => {}
                 _ => {
                     new.write_all(line)?;
                     new.write_all(b"\n")?;
@@ -195,7 +203,7 @@ impl Iterator for Entries {
             match found {
                 Ok(letter) if self.last.get(&letter.id) == Some(&line) => return Some(Ok(Entry::Letter(Box::new(letter)))),
                 Ok(_) => {}
-                Err(reason) => return Some(Ok(Entry::Damaged { line, reason })),
+                Err(reason) => return Some(Ok(Entry::Damaged { at: format!("line {line}"), reason })),
             }
         }
     }
@@ -233,6 +241,20 @@ impl Lines {
     fn into_file(self) -> File {
         self.reader.into_inner().into_inner()
     }
+}
+
+/// In which line each letter stands last; the file is at its beginning again.
+fn last_lines(file: File, length: u64) -> io::Result<(File, HashMap<String, u64>)> {
+    let mut lines = Lines::new(file, length);
+    let mut last = HashMap::new();
+    while let Some((number, line)) = lines.next()? {
+        if let Ok(letter) = read(line) {
+            last.insert(letter.id, number);
+        }
+    }
+    let mut file = lines.into_file();
+    file.rewind()?;
+    Ok((file, last))
 }
 
 /// Whether the last line has no end: a writer was stopped in the middle of it.

@@ -1,0 +1,134 @@
+//! AWS as every edge reaches it: the region, the source of credentials and the endpoint, made in one place.
+//!
+//! A leaf: knows no service, and sends nothing but what finding the region and credentials takes.
+
+use aws_config::sts::AssumeRoleProvider;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::error::Error;
+
+/// How to reach AWS.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Aws {
+    /// The region that requests are signed for. Default: that of the AWS environment or profile.
+    pub region: Option<String>,
+    /// A role to assume before signing. Default: none.
+    pub assume_role_arn: Option<String>,
+}
+
+impl Aws {
+    /// Finds the region and the source of credentials: `given`, or the default chain (environment, profile, container, instance), and the role to
+    /// assume.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`](crate::error::Kind::Usage) where no region is known, with `help` as what to do, or no source of credentials.
+    pub(crate) async fn load(&self, given: Option<&SharedCredentialsProvider>, help: &str) -> Result<SdkConfig, Error> {
+        let mut loader = aws_config::defaults(BehaviorVersion::latest());
+        if let Some(given) = given {
+            loader = loader.credentials_provider(given.clone());
+        }
+        if let Some(region) = &self.region {
+            loader = loader.region(Region::new(region.clone()));
+        }
+        let sdk = loader.load().await;
+        if sdk.region().is_none() {
+            return Err(no_region(help));
+        }
+        if sdk.credentials_provider().is_none() {
+            return Err(Error::usage("no source of AWS credentials").help("set AWS_PROFILE, or run under a role"));
+        }
+        let Some(role) = &self.assume_role_arn else { return Ok(sdk) };
+        let assumed = AssumeRoleProvider::builder(role).session_name("revsync").configure(&sdk).build().await;
+        Ok(sdk.into_builder().credentials_provider(SharedCredentialsProvider::new(assumed)).build())
+    }
+}
+
+/// The error for a missing region.
+pub(crate) fn no_region(help: &str) -> Error {
+    Error::usage("the AWS region to sign for is not known").help(help)
+}
+
+/// Where an AWS service is, as the query of a URL says it: `?region=…&endpoint=…`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// The region; comes before every other setting of it.
+    pub region: Option<String>,
+    /// The address of the service, for an emulator or an endpoint of one's own; without a slash at its end.
+    pub endpoint: Option<String>,
+}
+
+impl Reach {
+    /// Reads the query of a URL.
+    ///
+    /// # Errors
+    /// Another key, a key without a value, or an endpoint that is no `http(s)://HOST:PORT`: in words that go on from "expected".
+    pub(crate) fn of(url: &Url) -> Result<Self, String> {
+        let mut reach = Self::default();
+        for (key, value) in url.query_pairs() {
+            let place = match key.as_ref() {
+                "region" => &mut reach.region,
+                "endpoint" => &mut reach.endpoint,
+                _ => return Err(format!("region=… and endpoint=… behind the ?, found {key:?}")),
+            };
+            if value.is_empty() || place.is_some() {
+                return Err(format!("one value of {key} behind the ?"));
+            }
+            *place = Some(value.trim_end_matches('/').to_owned());
+        }
+        if reach.endpoint.as_deref().is_some_and(|endpoint| !is_address(endpoint)) {
+            // What was found is not repeated: a password may stand in it.
+            return Err("http(s)://HOST:PORT behind endpoint=".to_owned());
+        }
+        Ok(reach)
+    }
+}
+
+fn is_address(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.host_str().is_some_and(|host| !host.is_empty())
+            && url.username().is_empty()
+            && url.password().is_none()
+    })
+}
+
+impl std::fmt::Display for Reach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pairs = [("region", &self.region), ("endpoint", &self.endpoint)];
+        let given = pairs.into_iter().filter_map(|(key, value)| Some((key, value.as_deref()?)));
+        for ((key, value), sign) in given.zip(['?', '&']) {
+            write!(f, "{sign}{key}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(query: &str) -> Result<Reach, String> {
+        Reach::of(&Url::parse(&format!("kinesis://ledger{query}")).unwrap())
+    }
+
+    #[test]
+    fn a_query_names_region_and_endpoint() {
+        let found = reach("?endpoint=http://127.0.0.1:4566/&region=eu-west-1").unwrap();
+        assert_eq!((found.region.as_deref(), found.endpoint.as_deref()), (Some("eu-west-1"), Some("http://127.0.0.1:4566")));
+        assert_eq!(found.to_string(), "?region=eu-west-1&endpoint=http://127.0.0.1:4566");
+        assert_eq!((reach("").unwrap(), Reach::default().to_string()), (Reach::default(), String::new()));
+    }
+
+    #[test]
+    fn a_query_that_says_something_else_is_refused() {
+        for query in ["?regoin=x", "?region=", "?region=a&region=b", "?endpoint=localhost:4566", "?endpoint=http://ann:hunter2@h"] {
+            let refused = reach(query).unwrap_err();
+            assert!(!refused.contains("hunter2"), "{refused}");
+        }
+    }
+}

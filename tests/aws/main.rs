@@ -1,0 +1,21 @@
+//! What revsync does with AWS: against an emulator, and against a scripted service for what a healthy one seldom does.
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
+
+#[path = "../support/aws.rs"]
+mod aws;
+#[path = "../support/command.rs"]
+mod command;
+mod commands;
+#[path = "../support/dice.rs"]
+mod dice;
+mod letters;
+#[path = "../support/line.rs"]
+mod line;
+mod outages;
+mod places;
+#[path = "../support/qldb_stream.rs"]
+mod qldb_stream;
+#[path = "../support/scripted_aws.rs"]
+mod scripted_aws;
+#[path = "../support/scripted_sink.rs"]
+mod scripted_sink;

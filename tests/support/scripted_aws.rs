@@ -1,0 +1,105 @@
+//! An AWS service that does what a healthy one seldom does: a test says how each request is answered.
+//!
+//! Speaks real HTTP on a loopback port and keeps every request.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    /// What SQS is asked to do; empty for S3.
+    pub(crate) action: String,
+    pub(crate) body: Bytes,
+}
+
+impl Request {
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// The status and the body of an answer.
+pub(crate) type Answer = (u16, String);
+
+/// The service. Ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Scripted {
+    address: SocketAddr,
+    requests: Arc<Mutex<Vec<Request>>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Scripted {
+    /// Starts a service that answers so. The answer is given the requests that came before, too.
+    pub(crate) async fn start(answer: impl Fn(&Request, &[Request]) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound address");
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (kept, answer) = (Arc::clone(&requests), Arc::new(answer));
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                let service = service_fn(move |request: hyper::Request<Incoming>| {
+                    let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                    async move {
+                        let (head, body) = request.into_parts();
+                        let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
+                        let request = Request {
+                            method: head.method.to_string(),
+                            path: head.uri.to_string(),
+                            action: target.rsplit('.').next().unwrap_or_default().to_owned(),
+                            body: body.collect().await.expect("a whole request").to_bytes(),
+                        };
+                        let mut before = kept.lock().expect("no panic under the lock");
+                        let (status, text) = answer(&request, &before);
+                        before.push(request);
+                        hyper::Response::builder().status(status).body(Full::new(Bytes::from(text)))
+                    }
+                });
+                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        Self { address, requests, accepting }
+    }
+
+    /// `http://HOST:PORT`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A queue of it, as revsync takes it.
+    pub(crate) fn queue_place(&self) -> String {
+        format!("sqs://{}/000000000000/letters?region=eu-west-1&endpoint={}", self.address, self.url())
+    }
+
+    /// A bucket of it, as revsync takes it.
+    pub(crate) fn bucket_place(&self) -> String {
+        format!("s3://letters?region=eu-west-1&endpoint={}", self.url())
+    }
+
+    /// What it was asked so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().expect("no panic under the lock").clone()
+    }
+}
