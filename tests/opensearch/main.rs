@@ -14,6 +14,7 @@ mod delivery;
 mod dice;
 mod knobs;
 mod live;
+mod memory;
 #[path = "../support/log.rs"]
 mod log;
 mod operations;
@@ -30,4 +31,6 @@ mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;
 mod signatures;
+#[path = "../support/stalling_opensearch.rs"]
+mod stalling_opensearch;
 mod tombstones;

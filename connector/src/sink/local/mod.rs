@@ -28,6 +28,8 @@ pub struct Local {
     name: String,
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
+    /// Whoever writes. The others wait for it before they take a thread: each thread that has written keeps memory of its own.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Local {
@@ -48,7 +50,12 @@ impl Local {
     }
 
     fn over(path: &Path, connection: Connection) -> Self {
-        Self { name: format!("local:{}", path.display()), path: path.to_owned(), connection: Arc::new(Mutex::new(connection)) }
+        Self {
+            name: format!("local:{}", path.display()),
+            path: path.to_owned(),
+            connection: Arc::new(Mutex::new(connection)),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Finds documents by what a person types, best first: words that must all occur, `"phrases"`, `prefix*`, `-without`, `either OR or`; a
@@ -118,6 +125,7 @@ impl Sink for Local {
     fn write(&self, operations: Arc<[Operation]>) -> Pending<'_, Result<Vec<Reply>, Failure>> {
         let connection = Arc::clone(&self.connection);
         Box::pin(async move {
+            let _turn = self.turn.lock().await;
             let written = tokio::task::spawn_blocking(move || write::apply(&mut lock(&connection), &operations)).await;
             match written {
                 Ok(written) => written.map_err(|cause| failure(&self.path, &cause)),

@@ -16,18 +16,24 @@ pub(super) const BETWEEN: char = '\u{e000}';
 /// A space without width: cuts words and is taken out again before a person sees the text.
 pub(super) const ZERO_WIDTH: char = '\u{200b}';
 
-/// Adds what a document is found by to `text`: its id and then its values, each behind [`BETWEEN`]. Hands back the document as text.
+/// How much of a document's text is searched, in bytes: more than the largest document of a ledger has. FTS5 keeps every word of a document in
+/// memory at once, up to 200 bytes for each, and words that never come twice cost a hundred times what others do.
+pub(super) const SEARCHED: usize = 512 << 10;
+
+/// Adds what a document is found by to `text`: its id and then its values, each behind [`BETWEEN`], up to [`SEARCHED`] bytes. Hands back the
+/// document as text.
 ///
 /// The error says where it stops being a JSON object, in bytes from its start, and holds nothing of it.
 pub(super) fn searchable<'a>(id: &str, document: &'a [u8], text: &mut String) -> Result<&'a str, String> {
     push(text, id);
     let source =
         std::str::from_utf8(document).map_err(|cause| format!("expected UTF-8, found other bytes at byte {}", cause.valid_up_to()))?;
-    // The text is about as long as the document; a buffer that grows by doubling would be twice as long for a large one.
-    text.reserve(document.len());
     let mut scan = Scan { source, bytes: document, at: 0, text };
     match scan.object() {
-        Some(()) => Ok(source),
+        Some(()) => {
+            text.truncate(text.floor_char_boundary(SEARCHED));
+            Ok(source)
+        }
         None => Err(format!("expected one JSON object, found something else at byte {}", scan.at)),
     }
 }
@@ -151,7 +157,9 @@ impl Scan<'_> {
         if byte == b'n' {
             return self.word("null");
         }
-        self.text.extend([' ', BETWEEN, ' ']);
+        if self.text.len() < SEARCHED {
+            self.text.extend([' ', BETWEEN, ' ']);
+        }
         let start = self.at;
         match byte {
             b'"' => return self.string(),
@@ -159,7 +167,9 @@ impl Scan<'_> {
             b'f' => self.word("false")?,
             _ => self.number()?,
         }
-        self.text.push_str(&self.source[start..self.at]);
+        if self.text.len() < SEARCHED {
+            self.text.push_str(&self.source[start..self.at]);
+        }
         Some(())
     }
 
@@ -209,7 +219,8 @@ impl Scan<'_> {
                 self.at = start + control;
                 return None;
             }
-            push(self.text, run);
+            let room = SEARCHED.saturating_sub(self.text.len());
+            push(self.text, &run[..run.floor_char_boundary(room)]);
             self.at = start + length;
             if self.bytes[self.at] == b'"' {
                 self.at += 1;
@@ -228,7 +239,7 @@ impl Scan<'_> {
             _ => return None,
         };
         self.at += 2;
-        push_char(self.text, character);
+        self.push_char(character);
         Some(())
     }
 
@@ -244,8 +255,14 @@ impl Scan<'_> {
             }
             _ => char::from_u32(first),
         };
-        push_char(self.text, character.unwrap_or(char::REPLACEMENT_CHARACTER));
+        self.push_char(character.unwrap_or(char::REPLACEMENT_CHARACTER));
         Some(())
+    }
+
+    fn push_char(&mut self, character: char) {
+        if self.text.len() < SEARCHED {
+            push_char(self.text, character);
+        }
     }
 
     fn code_unit(&self, at: usize) -> Option<u32> {
@@ -286,6 +303,17 @@ mod tests {
     #[test]
     fn a_value_cannot_hold_the_mark_between_values() {
         assert_eq!(values("{\"a\":\"x\u{e000}y\",\"b\":\"\\ue000z\"}").unwrap(), ["x y", "z"]);
+    }
+
+    #[test]
+    fn of_a_large_document_the_beginning_is_searched_and_all_of_it_is_checked() {
+        for (value, text) in [("x ", "x "), ("é", "é"), ("\\u00e9", "é")] {
+            let document = format!("{{\"a\":\"{}\",\"b\":\"end\"}}", value.repeat(SEARCHED));
+            let mut found = String::new();
+            assert_eq!(searchable("id", document.as_bytes(), &mut found), Ok(document.as_str()));
+            assert!((SEARCHED - 4..=SEARCHED).contains(&found.len()) && found.contains(text) && !found.contains("end"), "{}", found.len());
+            assert!(searchable("id", &document.as_bytes()[..document.len() - 1], &mut String::new()).is_err());
+        }
     }
 
     #[test]
