@@ -14,9 +14,9 @@ mod delivery;
 mod dice;
 mod knobs;
 mod live;
-mod memory;
 #[path = "../support/log.rs"]
 mod log;
+mod memory;
 mod operations;
 mod outages;
 mod privacy;
