@@ -1,3 +1,5 @@
+use bytes::Bytes;
+
 use super::super::ion_json::{Decimals, Rules};
 use super::super::{MAX_FAULTS, Options, Unit, ion_text};
 use super::*;
