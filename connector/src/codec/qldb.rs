@@ -62,7 +62,7 @@ impl<'a> Values<'a> {
                 }
             },
             Self::Text(text) => text.next()?.and_then(|binary| {
-                let mut reader = Reader::new(binary);
+                let mut reader = Reader::new(&binary);
                 if decoder.options.verify_hashes {
                     reader.keep_context();
                 }

@@ -18,6 +18,9 @@ const PAGE: usize = 256 << 10;
 /// Bytes from which on something has memory of its own, instead of keeping a page that is for the most part not its own.
 const ALONE: usize = PAGE / 16;
 
+/// A page of more bytes was made for a large value.
+const LARGE: usize = 1 << 20;
+
 /// What a pipe holds: of one that is read as it comes, not much more is read at once.
 const PIPE: usize = 64 << 10;
 
@@ -137,7 +140,16 @@ impl Window {
         let taken = if count < ALONE || is_most { self.slice(0, count) } else { memory::copy(&self.bytes()[..count]) };
         self.at += count;
         self.offset += count as u64;
+        self.let_go();
         taken
+    }
+
+    /// Keeps no large page for a small rest.
+    fn let_go(&mut self) {
+        if self.page.len() >= LARGE && self.bytes().len() < self.page.len() / 2 && self.paused.is_none() {
+            self.page = memory::copy(self.bytes());
+            self.at = 0;
+        }
     }
 
     /// Moves the cursor, also past what is buffered; stops at the end of the input.
@@ -149,6 +161,7 @@ impl Window {
             self.offset += step;
             count -= step;
             if count == 0 || !self.need(1) {
+                self.let_go();
                 return;
             }
         }
