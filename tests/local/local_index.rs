@@ -327,7 +327,12 @@ async fn old_tombstones_are_found_page_by_page_and_a_version_outlives_its_tombst
     let folder = tempfile::tempdir().unwrap();
     let local = Local::open(&folder.path().join("index.db")).unwrap();
     let mut written: Vec<_> = (0..2_500).map(|id| tombstone("a", &id.to_string(), 7, 1_000)).collect();
-    written.extend([tombstone("a", "young", 7, 2_000), tombstone("b", "other", 7, 1_000), put("a", "document", 7, "{}"), put("c", "1", 1, "{}")]);
+    written.extend([
+        tombstone("a", "young", 7, 2_000),
+        tombstone("b", "other", 7, 1_000),
+        put("a", "document", 7, "{}"),
+        put("c", "1", 1, "{}"),
+    ]);
     write(&local, written).await;
     let surveyed = |found: Vec<Survey>| found.into_iter().map(|one| (one.index.to_string(), one.old, one.younger)).collect::<Vec<_>>();
     assert_eq!(surveyed(local.survey("a", 2_000).await.unwrap()), [("a".to_owned(), 2_500, 1)]);

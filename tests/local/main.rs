@@ -18,3 +18,4 @@ mod peak;
 mod qldb_stream;
 mod rules;
 mod sweep;
+mod trickle;

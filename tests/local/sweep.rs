@@ -60,7 +60,10 @@ fn younger_tombstones_are_counted_and_stay() {
     assert_eq!(folder.revsync(&["--config", "rules.toml", "sync", "s.ion"]).exit, 0);
     let swept = folder.revsync(&["sweep", "person", "car", "--older-than", "30d"]);
     assert_eq!(swept.exit, 0, "{swept:?}");
-    assert!(swept.out.contains("0 tombstones older than 720h removed") && swept.out.contains("younger               1  not old enough yet"), "{swept:?}");
+    assert!(
+        swept.out.contains("0 tombstones older than 720h removed") && swept.out.contains("younger               1  not old enough yet"),
+        "{swept:?}"
+    );
     assert!(index(&folder).get("person", "a").unwrap().is_some());
 }
 
