@@ -29,8 +29,8 @@
 //! - No position moves past a record that is not settled: indexed, deleted, stale, absent, compacted, skipped for a counted reason, or a
 //!   dead letter on stable storage. Running out of a retry budget settles nothing.
 //! - Every unit is counted under exactly one heading of [`metrics::Counts`]; every run of the command in a test has its sum checked.
-//! - One function judges a reply ([`plan::outcome::judge`], and [`plan::outcome::judge_request`] a whole request), one loop tries again
-//!   (`run::request`), one function takes records in ([`run::deliver::Deliver::push`]).
+//! - One function judges a reply ([`plan::outcome::judge`], and [`plan::outcome::judge_request`] a whole request), one loop tries an operation
+//!   of the line again (`run::request`), one function takes records in ([`run::deliver::Deliver::push`]).
 //! - What can never succeed costs only itself: the rest of its record, its batch and its file goes on.
 //! - Memory has a bound: a record takes its bytes from a budget before it is decoded, and gives them back when all of it is settled.
 //! - No field value and no secret is in a log line or an error; dead letters hold content, and nothing else does.

@@ -12,7 +12,7 @@ fn revsync(folder: &Folder, arguments: &[&str]) -> Done {
 }
 
 /// A queue with a bucket for what is large, and a bucket by itself; as options.
-fn places(emulator: &Emulator) -> [Vec<String>; 2] {
+pub(crate) fn places(emulator: &Emulator) -> [Vec<String>; 2] {
     let bucket = |what: &str| emulator.bucket_place(&emulator.bucket(&emulator.name(what)));
     let queue = emulator.queue_place(&emulator.queue(&emulator.name("letters"), json!({ "MaximumMessageSize": "16384" })));
     [

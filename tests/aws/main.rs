@@ -13,6 +13,7 @@ mod letters;
 mod line;
 mod outages;
 mod places;
+mod privacy;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
 #[path = "../support/scripted_aws.rs"]

@@ -27,7 +27,9 @@ async fn replay_all(bench: &Bench) -> (Result<usize, Error>, revsync::metrics::C
 
 /// A bench with so many letters in a place, of documents that the sink would take now.
 async fn refused(home: &Home, ids: &[String]) -> Bench {
-    let bench = Bench::storing(home.open().await);
+    let mut bench = Bench::storing(home.open().await);
+    // However many there are.
+    bench.settings.breaker = None;
     bench.sink.rule(|rules| rules.refuses = |_| Some(poison()));
     let records = records(ids.iter().map(|id| ("Person", id.as_str(), 0, put(id))));
     deliver(&mut bench.line(), &records).await.unwrap();

@@ -121,6 +121,37 @@ fn the_function_writes_an_event_and_answers_in_the_bytes_that_lambda_reads() {
     assert!(!letters.exists(), "nothing of it is a dead letter");
 }
 
+/// What the function says on standard error until it has answered one event, with these rules and this sink.
+fn said(rules: &str, to: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(file("rules.toml"), rules).expect("a file of rules");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let variables = [
+        ("AWS_LAMBDA_RUNTIME_API", address.as_str()),
+        ("REVSYNC_TO", to),
+        ("REVSYNC_DEAD_LETTERS", &format!("file:{}", file("letters.jsonl"))),
+        ("REVSYNC_CONFIG", &file("rules.toml")),
+    ];
+    let errors = std::fs::File::create(file("errors")).expect("a file");
+    let running = Function(function(&variables).stderr(errors).spawn().expect("the function starts"));
+    serve(&listener, &[&fixture("kinesis_event/empty.json")]);
+    drop(running);
+    std::fs::read_to_string(file("errors")).expect("what was said")
+}
+
+#[test]
+fn the_function_warns_of_plain_deletes_where_opensearch_may_forget_them() {
+    let (opensearch, tombstones) = ("http://127.0.0.1:9", "[[table]]\nname = \"*\"\ndeletes = \"tombstone\"\n");
+    let without_rules = said("", opensearch);
+    assert!(without_rules.contains("without rules, every table gets plain deletes: OpenSearch remembers them for 24h"), "{without_rules}");
+    let by_rule = said(&format!("[[table]]\nname = \"Car\"\n{tombstones}"), opensearch);
+    assert!(by_rule.contains("deletes = \"delete\" holds for \"Car\": OpenSearch"), "{by_rule}");
+    assert_eq!(said(tombstones, opensearch), "");
+    assert_eq!(said("", "bulk:/dev/null"), "", "bulk lines remember nothing, and that is said elsewhere");
+}
+
 #[test]
 fn dead_letters_of_the_function_go_into_a_queue() {
     let Some(emulator) = aws::emulator() else { return };

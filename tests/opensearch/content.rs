@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::command::{Done, Folder, revision};
 use crate::live::{ask, get, name, put_to, stored};
 use crate::operations::config;
-use crate::qldb_stream::{binary, put, record, revision as person, shard};
+use crate::qldb_stream::{Does, binary, put, record, revision as person, shard};
 use crate::scripted_opensearch::Scripted;
 use crate::services::{self, Server};
 
@@ -58,7 +58,7 @@ async fn no_byte_of_a_record_breaks_the_lines_of_a_request() {
 
 /// A revision whose id is Ion text of any kind.
 fn value(id: &str, data: &str) -> String {
-    person("Person", "ID", 0, &crate::qldb_stream::Does::Put(data.to_owned())).replace("id:\"ID\"", &format!("id:\"{id}\""))
+    person("Person", "ID", 0, &Does::Put(data.to_owned())).replace("id:\"ID\"", &format!("id:\"{id}\""))
 }
 
 // In real servers
@@ -90,7 +90,7 @@ fn letters(folder: &Folder) -> Vec<(String, String)> {
 async fn what_a_server_refuses_in_a_document_costs_only_that_document() {
     let many: Vec<String> = (0..1_001).map(|number| format!("f{number}:{number}")).collect();
     // One level more than the 20 that OpenSearch maps.
-    let deep = format!("{}1{}", "{a:".repeat(21), "}".repeat(21));
+    let deep = format!("{}1{}", "{d:".repeat(21), "}".repeat(21));
     let cases = [
         ("empty-name", "{'':1}".to_owned()),
         ("dot", "{'.':{}}".to_owned()),
@@ -135,6 +135,29 @@ async fn what_a_server_refuses_in_a_document_costs_only_that_document() {
         }
         assert!(refused.len() >= 11, "{}: {refused:?}", server.name);
         assert_eq!(done.count("dead_letters") as usize, refused.len(), "{done:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_document_of_two_hundred_levels_costs_only_itself() {
+    // What writes the Ion here takes a deeper stack than what reads it may.
+    let deep = std::thread::Builder::new().stack_size(64 << 20).spawn(|| {
+        let of =
+            |id: &str, open: &str, close: &str| person("T", id, 0, &Does::Put(format!("{{f:{}1{}}}", open.repeat(199), close.repeat(199))));
+        let good = person("T", "good", 0, &put("x"));
+        binary(&[of("objects", "{a:", "}"), of("lists", "[", "]"), good])
+    });
+    let capture = deep.unwrap().join().unwrap();
+    for server in services::opensearch() {
+        let (folder, prefix) = (Folder::new(), name("deep"));
+        rules(&folder, &prefix);
+        folder.write("s.10n", &capture);
+        let done = sync(&folder, server, "s.10n");
+        assert_eq!((done.exit, done.count("indexed"), done.count("dead_letters")), (1, 1, 2), "{}: {done:?}", server.name);
+        let refused = letters(&folder);
+        assert!(refused.iter().all(|(id, _)| id != "good"), "{}: {refused:?}", server.name);
+        assert!(done.err.contains("allowed limit of [20]"), "it is said why: {}", done.err);
+        assert!(stored(server, &format!("{prefix}-t"), "good").await.is_some());
     }
 }
 

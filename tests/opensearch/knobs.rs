@@ -51,12 +51,15 @@ knobs! {
     "DeliverySection" "gzip" bodies_are_compressed_or_not,
     "DeliverySection" "give_up_after" a_run_gives_up_when_it_is_said_to,
     "DeliverySection" "request_timeout" a_request_is_given_up_when_it_is_said_to,
+    "DeliverySection" "breaker_in_a_row" an_index_that_refuses_so_many_in_a_row_is_blocked,
+    "DeliverySection" "breaker_percent" an_index_that_refuses_so_great_a_share_is_blocked,
     "TableRule" "name" a_rule_is_for_the_tables_that_it_names,
     "TableRule" "index" the_index_of_a_rule_is_written_to,
     "TableRule" "fields" only_the_fields_of_a_rule_are_sent,
     "TableRule" "exclude" the_fields_that_a_rule_leaves_out_are_not_sent,
+    "TableRule" "where" what_does_not_match_a_rule_is_a_delete,
     "TableRule" "routing" the_routing_of_a_rule_is_sent,
-    "TableRule" "deletes" deletes_are_kept_out_where_a_rule_says_so,
+    "TableRule" "deletes" deletes_are_what_a_rule_says,
     "TableRule" "metadata_field" metadata_is_sent_where_a_rule_names_its_field,
     "TableRule" "long_ids" long_ids_are_hashed_where_a_rule_says_so,
     "TableRule" "decimals" decimals_are_strings_where_a_rule_says_so,
@@ -153,7 +156,8 @@ async fn auth_decides_how_requests_are_authorised() {
     for (auth, expected) in [("none", ""), ("basic", "Basic "), ("aws", "AWS4-HMAC-SHA256 "), ("aoss", "AWS4-HMAC-SHA256 ")] {
         let server = Scripted::start().await;
         server.fix("GET", "/_cat/indices", 200, "[]", &[]);
-        let config = format!("[sink]\nauth = \"{auth}\"\nusername = \"ann\"\npassword = \"p\"\n");
+        let rule = "[[table]]\nname = \"*\"\ndeletes = \"tombstone\"\n";
+        let config = format!("[sink]\nauth = \"{auth}\"\nusername = \"ann\"\npassword = \"p\"\n{rule}");
         let run = run_on(server, &config, &revision("T", "a", 0, Some("{}")), &KEYS).await;
         let sent = &run.header("authorization")[0];
         assert!(sent.starts_with(expected) && sent.is_empty() == expected.is_empty(), "{auth}: {sent}");
@@ -355,6 +359,34 @@ async fn a_request_is_given_up_when_it_is_said_to() {
     assert!(run.done.err.contains("within 0.7 s"), "{}", run.done.err);
 }
 
+/// Runs over so many documents, of which the server refuses every so manieth once; gives the number of dead letters.
+async fn letters_of(config: &str, documents: usize, one_in: usize) -> u64 {
+    let server = Scripted::start().await;
+    server.add_index("t-000001", Some("t"));
+    let item = |at: usize| match at % one_in {
+        0 => json!({"index": {"status": 400, "error": {"type": "mapper_parsing_exception", "reason": "failed to parse"}}}),
+        _ => json!({"index": {"status": 201}}),
+    };
+    let items: Vec<Value> = (0..documents).map(item).collect();
+    server.script([Step::without_writing(Fate::Say(json!({"errors": true, "items": items}).to_string()))]);
+    let run = run_on(server, config, &many(documents, 1), &[]).await;
+    assert_eq!(run.done.count("pending"), 0, "{:?}", run.done);
+    run.done.count("dead_letters")
+}
+
+async fn an_index_that_refuses_so_many_in_a_row_is_blocked() {
+    for (in_a_row, letters) in [(3, 3), (0, 20)] {
+        assert_eq!(letters_of(&format!("[delivery]\nbreaker_in_a_row = {in_a_row}\n"), 20, 1).await, letters, "{in_a_row}");
+    }
+}
+
+async fn an_index_that_refuses_so_great_a_share_is_blocked() {
+    // Of the last 10,000 answers, whether or not there were so many.
+    for (percent, letters) in [(1, 100), (0, 150)] {
+        assert_eq!(letters_of(&format!("[delivery]\nbreaker_percent = {percent}\n"), 300, 2).await, letters, "{percent}");
+    }
+}
+
 // What becomes of a table
 
 async fn a_rule_is_for_the_tables_that_it_names() {
@@ -384,10 +416,18 @@ async fn the_routing_of_a_rule_is_sent() {
     assert_eq!((&run.lines()[0]["index"]["routing"], &run.lines()[2]["delete"]["routing"]), (&json!("r-T-a"), &json!("r-T-b")));
 }
 
-async fn deletes_are_kept_out_where_a_rule_says_so() {
-    for (deletes, lines) in [("keep", 2), ("delete", 3)] {
+async fn deletes_are_what_a_rule_says() {
+    for (deletes, expected) in [("keep", Value::Null), ("delete", json!("delete")), ("tombstone", json!("index"))] {
         let run = run(&format!("[[table]]\nname = \"T\"\ndeletes = \"{deletes}\"\n")).await;
-        assert_eq!(run.lines().len(), lines, "{deletes}");
+        let action = run.lines().get(2).map_or(Value::Null, |line| json!(line.as_object().unwrap().keys().next()));
+        assert_eq!(action, expected, "{deletes}: {:?}", run.lines());
+    }
+}
+
+async fn what_does_not_match_a_rule_is_a_delete() {
+    for (condition, action) in [("s = 'x'", "index"), ("s <> 'x'", "delete")] {
+        let run = run(&format!("[[table]]\nname = \"T\"\nwhere = \"{condition}\"\n")).await;
+        assert_eq!(run.lines()[0][action]["_id"], "a", "{condition}: {:?}", run.lines());
     }
 }
 

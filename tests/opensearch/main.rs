@@ -24,6 +24,7 @@ mod peak;
 mod privacy;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+mod ready;
 #[path = "../support/relay.rs"]
 mod relay;
 mod replies;

@@ -182,7 +182,7 @@ async fn no_value_of_a_document_is_told_whatever_a_server_says() {
                 "it was sent: {done:?}"
             );
             let letters = letters(&folder);
-            assert!(letters.len() >= 12, "{} letters: {done:?}", letters.len());
+            assert!(letters.len() >= 10, "{} letters: {done:?}", letters.len());
             let told = letters.iter().any(|letter| letter["error"]["reason"].as_str().unwrap().contains("failed to parse field [Name]"));
             assert!(told, "what helps is told: {letters:?}");
 

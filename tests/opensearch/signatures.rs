@@ -299,6 +299,8 @@ async fn serverless_is_not_asked_for_what_it_lacks() {
     let asked: Vec<String> = server.requests().iter().map(|request| format!("{} {}", request.method, request.path)).collect();
     assert_eq!(asked, ["GET /_cat/indices", "GET /people", "PUT /people-000001", "GET /people", "POST /_bulk"]);
     assert!(!String::from_utf8_lossy(&server.requests()[2].body).contains("gc_deletes"));
+    server.add_index("cars", None);
+    assert_eq!(sink.advice("cars").await.unwrap(), [], "nor for a setting that it lacks");
     assert_eq!(server.bulks()[0].lines().len(), 2, "no guards, which are not documented to work there");
 }
 

@@ -4,6 +4,7 @@
 //! Time is simulated: an hour of waiting takes none.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use revsync::error::Kind;
@@ -11,6 +12,7 @@ use revsync::operation::Operation;
 use revsync::plan::breaker::Thresholds;
 use revsync::record::Record;
 use revsync::run::deliver::{Deliver, Settings};
+use revsync::run::learned::Learned;
 use tokio::time::timeout;
 
 use crate::line::{Bench, deliver};
@@ -164,6 +166,39 @@ async fn the_thresholds_of_the_configuration_count() {
     assert_eq!(stopped_after(Some(Thresholds { in_a_row: 0, percent: 1 })).await, 100);
     assert_eq!(stopped_after(Some(Thresholds { in_a_row: 0, percent: 0 })).await, 1_000);
     assert_eq!(stopped_after(None).await, 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_that_was_stopped_stays_so_for_the_next_line_of_the_process_until_it_takes_documents() {
+    let bench = Bench::with(Settings { give_up_after: Some(Duration::from_secs(60)), ..Settings::default() });
+    bench.sink.rule(|rules| rules.refuses = |_| Some(poison()));
+    let learned = Arc::new(Learned::new(&bench.settings));
+    for _ in 0..5 {
+        let mut line = bench.line_after(&learned);
+        deliver(&mut line, &many("Person", 300)).await.unwrap_err();
+        line.stop(Duration::from_secs(1)).await;
+    }
+    assert_eq!(bench.letter_lines().len(), 100, "and not a hundred of each");
+
+    bench.sink.rule(|rules| rules.refuses = |operation| (operation.target().id == "299").then(poison));
+    let mut line = bench.line_after(&learned);
+    deliver(&mut line, &many("Person", 300)).await.unwrap();
+    assert_eq!((line.counts().indexed, line.counts().dead_letters), (299, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_was_learned_holds_for_the_next_line_of_the_process() {
+    let bench = Bench::new();
+    bench.sink.rule(|rules| rules.largest = 100_000);
+    let learned = Arc::new(Learned::new(&bench.settings));
+    let padding = "x".repeat(1_000);
+    let ids: Vec<String> = (0..400).map(|number| number.to_string()).collect();
+    let all = records(ids.iter().map(|id| ("Person", id.as_str(), 0, put(&padding))));
+    deliver(&mut bench.line_after(&learned), &all).await.unwrap();
+    let before = bench.sink.requests().len();
+    deliver(&mut bench.line_after(&learned), &all).await.unwrap();
+    let later = &bench.sink.requests()[before..];
+    assert!(later.iter().all(|request| request.bytes <= 100_000), "{:?}", later.iter().map(|request| request.bytes).collect::<Vec<_>>());
 }
 
 // An index that cannot be written

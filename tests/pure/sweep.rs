@@ -37,6 +37,8 @@ struct State {
     /// Ids of every request.
     requests: Vec<Vec<String>>,
     hangs: bool,
+    /// Every page but the first fails.
+    loses_its_place: bool,
 }
 
 /// An index `people` under its own name and that of its alias.
@@ -130,6 +132,9 @@ impl Tombstones for Yard {
         let mut state = self.state();
         if let Some(failure) = state.pages.pop_front() {
             return Box::pin(std::future::ready(Err(failure)));
+        }
+        if after.is_some() && state.loses_its_place {
+            return Box::pin(std::future::ready(Err(unavailable())));
         }
         let after = after.unwrap_or_default();
         let found: Vec<Candidate> = (state.documents.iter())
@@ -261,6 +266,20 @@ async fn a_sink_that_stays_down_is_given_up_with_what_was_removed_counted() {
     let error = result.unwrap_err();
     assert_eq!((error.kind, found), (Kind::Pending, counts(3, &[YOUNGER])));
     assert!(error.what.contains("nothing was got done for 300s") && error.what.contains("rejected_execution_exception"), "{error}");
+    assert!((300..320).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_loses_its_place_is_asked_from_the_beginning_and_not_for_ever() {
+    let yard = Yard::old(["a", "b", "c", "d"]);
+    yard.state().loses_its_place = true;
+    assert_eq!(swept(&yard, &request(&["people"])).await, (Ok(()), counts(4, &[YOUNGER])));
+
+    let yard = Yard::with(["a", "b", "c", "d"].map(|id| (id, tombstone(YOUNG))));
+    yard.state().loses_its_place = true;
+    let began = Instant::now();
+    let (result, found) = swept(&yard, &request(&["people"])).await;
+    assert_eq!((result.unwrap_err().kind, found), (Kind::Pending, counts(0, &[YOUNGER])));
     assert!((300..320).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 

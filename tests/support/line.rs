@@ -9,6 +9,7 @@ use revsync::error::Error;
 use revsync::plan::mapping::{Mapping, Rule};
 use revsync::record::Record;
 use revsync::run::deliver::{Deliver, Settings};
+use revsync::run::learned::Learned;
 use revsync::store::dead_letters::{DeadLetter, DeadLetters, Entry};
 use tempfile::TempDir;
 
@@ -43,6 +44,13 @@ impl Bench {
     pub(crate) fn line(&self) -> Deliver {
         let mapping = Mapping::new(self.rules.clone()).expect("rules that can be");
         Deliver::new(Decoder::default(), mapping, self.sink.clone(), self.store.clone(), self.settings)
+    }
+
+    /// A line that comes after others in the same process.
+    pub(crate) fn line_after(&self, learned: &Arc<Learned>) -> Deliver {
+        let mapping = Mapping::new(self.rules.clone()).expect("rules that can be");
+        let (sink, store) = (self.sink.clone(), self.store.clone());
+        Deliver::continuing(Decoder::default(), mapping, sink, learned.clone(), store, self.settings)
     }
 
     /// The folder that the letters are in, and nothing else.

@@ -11,6 +11,7 @@ use super::{Context, Terminal, gather, line, log};
 use crate::config::{Environment, Settings};
 use crate::error::Error;
 use crate::run::deliver::Deliver;
+use crate::run::learned::Learned;
 use crate::sink::Sink;
 use crate::store::dead_letters::DeadLetters;
 
@@ -32,6 +33,7 @@ struct Variables {
 pub struct Parts {
     settings: Settings,
     sink: Arc<dyn Sink>,
+    learned: Arc<Learned>,
     dead_letters: Arc<DeadLetters>,
 }
 
@@ -59,7 +61,8 @@ impl Parts {
         let settings = Settings::resolve(file, over, environment)?;
         line::warn_of_plain_deletes(&settings);
         let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
-        let parts = Self { sink: line::sink(&settings).await?, settings, dead_letters };
+        let learned = Arc::new(Learned::new(&line::delivery(&settings)));
+        let parts = Self { sink: line::sink(&settings).await?, learned, settings, dead_letters };
         parts.line()?;
         Ok(parts)
     }
@@ -69,7 +72,8 @@ impl Parts {
     /// # Errors
     /// The rules of the configuration cannot be; found when the parts are built.
     pub fn line(&self) -> Result<Deliver, Error> {
-        let (sink, dead_letters) = (Arc::clone(&self.sink), Arc::clone(&self.dead_letters));
-        Ok(Deliver::new(line::decoder(&self.settings), line::mapping(&self.settings)?, sink, dead_letters, line::delivery(&self.settings)))
+        let (sink, learned, dead_letters) = (Arc::clone(&self.sink), Arc::clone(&self.learned), Arc::clone(&self.dead_letters));
+        let (decoder, mapping) = (line::decoder(&self.settings), line::mapping(&self.settings)?);
+        Ok(Deliver::continuing(decoder, mapping, sink, learned, dead_letters, line::delivery(&self.settings)))
     }
 }

@@ -31,18 +31,21 @@ pub struct Breaker {
     refusals: VecDeque<u64>,
     answers: u64,
     stopped: bool,
+    /// Its next answer says whether it is still as it was.
+    on_trial: bool,
 }
 
 impl Breaker {
     /// A breaker of an index that nothing is known of.
     pub fn new(thresholds: Thresholds) -> Self {
-        Self { thresholds, row: 0, refusals: VecDeque::new(), answers: 0, stopped: false }
+        Self { thresholds, row: 0, refusals: VecDeque::new(), answers: 0, stopped: false, on_trial: false }
     }
 
     /// The index took a document, or holds something newer.
     pub fn took(&mut self) {
         self.answers += 1;
         self.row = 0;
+        self.on_trial = false;
     }
 
     /// The index refused a document; whether this one may become a dead letter. The one that reaches a threshold still may, none after it.
@@ -54,7 +57,7 @@ impl Breaker {
         let Thresholds { in_a_row, percent } = self.thresholds;
         let many = u64::from(WINDOW) * u64::from(percent) / 100;
         let are_many = |refusals: usize| percent > 0 && refusals as u64 >= many;
-        if self.stopped || are_many(self.refusals.len()) {
+        if self.stopped || self.on_trial || are_many(self.refusals.len()) {
             self.stopped = true;
             return false;
         }
@@ -62,6 +65,12 @@ impl Breaker {
         self.refusals.push_back(self.answers);
         self.stopped = (in_a_row > 0 && self.row >= in_a_row) || are_many(self.refusals.len());
         true
+    }
+
+    /// Another line begins, for which nothing waits yet: a stopped index gets its documents again, and its first refusal stops it as before.
+    pub fn begin_again(&mut self) {
+        self.on_trial |= self.stopped;
+        self.stopped = false;
     }
 
     /// Whether nothing more of the index becomes a dead letter.
@@ -172,6 +181,18 @@ mod tests {
         assert!(!breaker.tried(NONE, Sample { took: 5, refused: 5 }));
         assert!(breaker.tried(NONE, Sample { took: 6, refused: 4 }));
         assert_eq!(letters(&mut breaker, 200), 100);
+    }
+
+    #[test]
+    fn a_line_that_begins_with_a_stopped_index_makes_no_letter_of_its_first_refusal() {
+        let mut breaker = Breaker::new(Thresholds { in_a_row: 3, percent: 0 });
+        assert_eq!(letters(&mut breaker, 9), 3);
+        breaker.begin_again();
+        assert!(!breaker.is_stopped());
+        assert_eq!(letters(&mut breaker, 9), 0);
+        breaker.begin_again();
+        breaker.took();
+        assert_eq!(letters(&mut breaker, 9), 3, "it takes documents again");
     }
 
     #[test]

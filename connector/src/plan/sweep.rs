@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn only_what_says_that_it_is_old_is_old() {
-        let before = before(1_000_000, Duration::from_secs(600));
+        let before = super::before(1_000_000, Duration::from_secs(600));
         assert_eq!(before, 400_000);
         for (source, expected) in [
             (document(399_999).0, Verdict::Old),

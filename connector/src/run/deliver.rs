@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::clock;
+use super::learned::Learned;
 use super::letters::{Claim, Letters};
 use super::part::OPERATION;
 use super::request::at;
@@ -74,8 +75,21 @@ pub struct Deliver {
 }
 
 impl Deliver {
-    /// A line; nothing is sent before the first record.
+    /// A line to a sink of which nothing is known; nothing is sent before the first record.
     pub fn new(decoder: Decoder, mapping: Mapping, sink: Arc<dyn Sink>, dead_letters: Arc<DeadLetters>, settings: Settings) -> Self {
+        let learned = Arc::new(Learned::new(&settings));
+        Self::continuing(decoder, mapping, sink, learned, dead_letters, settings)
+    }
+
+    /// A line that goes by what other lines of the process learned of the sink.
+    pub fn continuing(
+        decoder: Decoder,
+        mapping: Mapping,
+        sink: Arc<dyn Sink>,
+        learned: Arc<Learned>,
+        dead_letters: Arc<DeadLetters>,
+        settings: Settings,
+    ) -> Self {
         let settings = Settings {
             request_operations: settings.request_operations.max(1),
             requests_in_flight: settings.requests_in_flight.max(1),
@@ -86,7 +100,7 @@ impl Deliver {
             decoder,
             mapping,
             settings,
-            traffic: Traffic::new(sink, settings),
+            traffic: Traffic::new(sink, learned, settings),
             letters: Letters::new(dead_letters),
             ledger: Ledger::default(),
             counts: Counts::default(),

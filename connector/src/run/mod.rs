@@ -9,6 +9,7 @@ pub mod clock;
 pub mod deliver;
 pub mod explain;
 mod gate;
+pub mod learned;
 mod letters;
 mod notices;
 mod parked;

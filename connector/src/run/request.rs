@@ -76,7 +76,7 @@ impl Request {
         while let Some(next) = (0..self.parts.len()).min_by_key(|i| self.parts[*i].ready) {
             self.wait(next).await?;
             let mut part = self.parts.swap_remove(next);
-            let limit = self.shared.limit.load(Ordering::Relaxed);
+            let limit = self.shared.learned.limit.load(Ordering::Relaxed);
             if part.open.len() > 1 && part.size() > limit {
                 if let Ok(halves) = part.halves() {
                     self.parts.extend(halves);
@@ -135,7 +135,7 @@ impl Request {
         let (operations, bytes): (Arc<[Operation]>, usize) =
             (part.open.iter().map(|open| open.slot.operation.clone()).collect(), part.size());
         let mut answer = pin!(async {
-            let pass = shared.gate.enter(bytes).await;
+            let pass = shared.learned.gate.enter(bytes).await;
             let sent = Instant::now();
             let answer = shared.sink.write(operations).await;
             (pass, sent.elapsed(), answer)
@@ -202,8 +202,8 @@ impl Request {
     }
 
     fn learn(&self, size: usize, stated: Option<usize>) {
-        let learned = limits::after_refusal(self.shared.limit.load(Ordering::Relaxed), size, stated);
-        if learned < self.shared.limit.fetch_min(learned, Ordering::Relaxed) {
+        let learned = limits::after_refusal(self.shared.learned.limit.load(Ordering::Relaxed), size, stated);
+        if learned < self.shared.learned.limit.fetch_min(learned, Ordering::Relaxed) {
             let sink = self.shared.sink.name();
             tracing::info!(bytes = size, limit = learned, "the request was too large for {sink}; later ones are cut smaller");
         }
@@ -222,7 +222,7 @@ impl Request {
 
     /// Does with each operation what it is to be done with; says whether the sink asked for less.
     fn decide(&mut self, mut verdicts: Vec<(Open, Verdict)>, trouble: Option<&Trouble>) -> bool {
-        self.shared.through_the_breaker(self.index.as_ref(), &mut verdicts);
+        self.shared.learned.through_the_breaker(self.index.as_ref(), &mut verdicts);
         let groups = Groups::of(verdicts);
         let throttled = groups.are_throttled();
         if !groups.settled.is_empty() {

@@ -50,7 +50,8 @@ pub async fn sweep(
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let before = sweep::before(clock::millis(), request.age);
-    let mut sweeping = Sweeping { sink, request, stop, before, counts, progress, looked_at: 0, of: 0, since: Instant::now(), waits: None };
+    let mut sweeping =
+        Sweeping { sink, request, stop, before, counts, progress, looked_at: 0, of: 0, furthest: 0, since: Instant::now(), waits: None };
     let surveys = sweeping.survey().await?;
     sweeping.of = surveys.iter().map(|survey| survey.old).sum();
     for survey in surveys {
@@ -69,6 +70,8 @@ struct Sweeping<'a, P> {
     progress: P,
     looked_at: u64,
     of: u64,
+    /// Pages of the index that were looked at in one go, at most.
+    furthest: u64,
     /// When something was got done last, and the waits since then.
     since: Instant,
     waits: Option<(Class, Waits)>,
@@ -105,6 +108,7 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
     /// Sweeps one index; begins anew after an outage.
     async fn index(&mut self, survey: &Survey) -> Result<(), Error> {
         let mut looked_at = self.looked_at;
+        self.furthest = 0;
         loop {
             let mut counts = Swept::default();
             let ended = self.pass(&survey.index, &mut counts).await;
@@ -134,7 +138,7 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
     /// Looks at every old tombstone of an index once.
     async fn pass(&mut self, index: &str, counts: &mut Swept) -> Result<Result<(), Failure>, Error> {
         let (sink, before) = (self.sink, self.before);
-        let mut after = None;
+        let (mut after, mut pages) = (None, 0);
         loop {
             let page = match self.asked(sink.page(index, before, after.take())).await? {
                 Ok(page) => page,
@@ -152,7 +156,12 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
                 return Ok(Err(failure));
             }
             self.looked_at += looked_at;
-            (self.since, self.waits) = (Instant::now(), None);
+            pages += 1;
+            // To come as far as before is no progress: a server that always loses its place would be asked for ever.
+            if pages > self.furthest {
+                self.furthest = pages;
+                (self.since, self.waits) = (Instant::now(), None);
+            }
             (self.progress)(self.looked_at, self.of.max(self.looked_at));
         }
     }

@@ -16,6 +16,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::deliver::Settings;
+use super::learned::Learned;
 use super::letters::Claim;
 use super::parked::ParkedIndices;
 use super::part::{Open, Poison, Trouble, weight};
@@ -70,11 +71,12 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    pub(super) fn new(sink: Arc<dyn Sink>, settings: Settings) -> Self {
+    pub(super) fn new(sink: Arc<dyn Sink>, learned: Arc<Learned>, settings: Settings) -> Self {
         let (sender, events) = unbounded_channel();
+        learned.begin_again();
         Self {
             settings,
-            shared: Arc::new(Shared::new(sink, sender, &settings)),
+            shared: Arc::new(Shared::new(sink, sender, learned, &settings)),
             events,
             requests: JoinSet::new(),
             busy: 0,
@@ -92,7 +94,7 @@ impl Traffic {
 
     /// Whether the batch has to be sent before this operation comes in.
     pub(super) fn is_full_for(&self, operation: &Operation) -> bool {
-        let cut = Cut { bytes: self.shared.limit.load(Ordering::Relaxed), operations: self.settings.request_operations };
+        let cut = Cut { bytes: self.shared.learned.limit.load(Ordering::Relaxed), operations: self.settings.request_operations };
         self.batch.is_full_for(operation, cut)
     }
 
@@ -123,7 +125,7 @@ impl Traffic {
 
     /// Whether another request may be sent now. When it may not, one is under way.
     pub(super) fn may_send(&self) -> bool {
-        self.busy < self.shared.gate.at_once() && self.released.is_empty()
+        self.busy < self.shared.learned.gate.at_once() && self.released.is_empty()
     }
 
     /// Lanes in use.
@@ -250,7 +252,7 @@ impl Traffic {
         }
         match over.result {
             Ok(()) => {
-                while self.busy < self.shared.gate.at_once()
+                while self.busy < self.shared.learned.gate.at_once()
                     && let Some(open) = self.released.pop_front()
                 {
                     self.carry(open);
@@ -263,7 +265,7 @@ impl Traffic {
 
     /// Cuts what was parked into requests.
     fn release(&mut self, waiting: Vec<Open>) {
-        let (limit, mut request, mut bytes) = (self.shared.limit.load(Ordering::Relaxed), Vec::new(), 0);
+        let (limit, mut request, mut bytes) = (self.shared.learned.limit.load(Ordering::Relaxed), Vec::new(), 0);
         for open in waiting {
             if !request.is_empty() && (request.len() >= self.settings.request_operations || bytes + open.size() > limit) {
                 self.released.push_back(std::mem::take(&mut request));

@@ -193,7 +193,8 @@ impl Indices {
         let known = match (before, found) {
             (None, Found::Existed(seen)) => Known { index: seen.index, blocked: None, ready: Uses::default() },
             (None, Found::Created(seen)) => {
-                let ready = Uses { deletes: true, tombstones: self.gets_tombstones(name) };
+                // What the user gave may stand in the way of what tombstones need.
+                let ready = Uses { deletes: true, tombstones: self.gets_tombstones(name) && seen.mapped && seen.hides };
                 Known { index: seen.index, blocked: None, ready }
             }
             // Not remembered: it has never been there, so whoever makes it is welcome.

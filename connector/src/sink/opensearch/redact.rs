@@ -22,7 +22,7 @@ const CUTS: [&str; 10] = [
 ];
 
 /// Openings of reasons whose text up to the cut holds no value.
-const OPENINGS: [&str; 43] = [
+const OPENINGS: [&str; 44] = [
     "failed to parse field [",
     "failed to process cluster event",
     "object mapping for [",
@@ -31,6 +31,7 @@ const OPENINGS: [&str; 43] = [
     "Field [_",
     "Limit of total fields [",
     "Limit of mapping depth [",
+    "The depth of the ",
     "Limit of nested fields [",
     "The number of nested documents has exceeded",
     "Document contains at least one immense term in field=",
@@ -176,6 +177,7 @@ mod tests {
         for (kind, text) in [
             ("mapper_parsing_exception", "object mapping for [o] tried to parse field [o] as object, but found a concrete value"),
             ("illegal_argument_exception", "Limit of total fields [1000] has been exceeded"),
+            ("parse_exception", "The depth of the nested array field has exceeded the allowed limit of [20]"),
             ("strict_dynamic_mapping_exception", "mapping set to strict, dynamic introduction of [a] within [_doc] is not allowed"),
             ("version_conflict_engine_exception", "[1]: version conflict, current version [2] is higher or equal to the one provided [2]"),
             ("cluster_block_exception", "index [st] blocked by: [FORBIDDEN/8/index write (api)]"),

@@ -89,10 +89,12 @@ impl OpenSearch {
     async fn survey_all(&self, name: &str, before: u64) -> Result<Vec<Survey>, Failure> {
         let (searchable, blind): (Vec<_>, Vec<_>) = find_all(&self.client, name).await?.into_iter().partition(|seen| seen.mapped);
         if searchable.is_empty() && !blind.is_empty() {
-            let what = format!("index {name} does not map the fields of tombstones, so none can be found in it; run revsync setup {name}");
+            let what =
+                format!("no index {name} maps the fields of tombstones, so none can be found there; run revsync setup with its rule");
             return Err(Failure::Misconfigured { what });
         }
-        for seen in blind {
+        // A pattern also means the indices of others.
+        for seen in blind.iter().filter(|_| !name.contains('*')) {
             tracing::warn!("index {} does not map the fields of tombstones and is passed over", seen.concrete);
         }
         let mut surveys = Vec::new();
