@@ -2,7 +2,7 @@
 //! their size if they were decoded as they are.
 //!
 //! Each hostile record is some MiB long and stands in a line of its own between two good ones, which must arrive. Beside what any run takes,
-//! it may hold itself, what it is read from, and a document. Before there were limits, these records took from 100 to 600 MiB.
+//! it may hold itself, what it is read from, and a document. Before there were limits, these records took from 70 to 390 MiB.
 
 use std::process::Stdio;
 

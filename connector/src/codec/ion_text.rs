@@ -9,9 +9,10 @@ use std::borrow::Cow;
 use std::iter::Peekable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ion_rs::v1_0::{Binary, Text};
-use ion_rs::{Element, ElementReader as _, Reader, Writer};
+use ion_rs::v1_0::Text;
+use ion_rs::{Element, ElementReader as _, Reader};
 
+use super::ion_encode::encode;
 use crate::record::Fault;
 
 /// Levels of lists and structs that a text may have: an unoptimised ion-rs takes 17 KiB of stack for each, a thread may have 2 MiB.
@@ -53,7 +54,7 @@ impl Transcript {
         for (element, place) in elements(text).zip(0..) {
             let is_record = |element: &Element| element.as_struct().is_some_and(|fields| fields.get("recordType").is_some());
             others += usize::from(!element.as_ref().is_ok_and(is_record));
-            match element.and_then(|element| to_binary(&element)) {
+            match element.and_then(|element| encode(&element)) {
                 Ok(value) => {
                     if binary.is_empty() {
                         binary = value;
@@ -103,20 +104,6 @@ pub(super) fn elements(text: &str) -> impl Iterator<Item = Result<Element, Fault
             ended => refused.take().map(Err).or(ended),
         }
     })
-}
-
-/// An element as Ion binary, which has one reader for the whole line.
-///
-/// # Errors
-/// What ion-rs does not write: decimals and timestamps of more than 32 bytes.
-pub(super) fn to_binary(element: &Element) -> Result<Vec<u8>, Fault> {
-    let write = || -> ion_rs::IonResult<Vec<u8>> {
-        let mut writer = Writer::new(Binary, Vec::new())?;
-        writer.write(element)?;
-        writer.close()
-    };
-    guarded(|| write().ok())
-        .map_err(|_| Fault::new("undecodable", "expected Ion text with numbers of at most 70 digits, found longer ones"))
 }
 
 /// Runs a part of ion-rs; a panic of it is an unreadable text.
@@ -361,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_number_that_ion_rs_does_not_write_is_a_fault_of_its_own_value() {
-        let found: Vec<_> = elements(&format!("1 0.{} 2", "7".repeat(100))).map(|element| to_binary(&element.unwrap()).is_ok()).collect();
+        let found: Vec<_> = elements(&format!("1 0.{} 2", "7".repeat(100))).map(|element| encode(&element.unwrap()).is_ok()).collect();
         assert_eq!(found, [true, false, true]);
     }
 }
