@@ -35,7 +35,10 @@ const IMPORTS: [(&str, &[&str]); 17] = [
     ("sink", BELOW_THE_EDGES),
     ("store", BELOW_THE_EDGES),
     ("run", BELOW_THE_CONFIGURATION),
-    ("config", &["error", "aws", "memory", "metrics", "record", "revision", "operation", "codec", "plan", "source", "sink", "store", "run"]),
+    (
+        "config",
+        &["error", "aws", "memory", "metrics", "record", "revision", "operation", "codec", "plan", "source", "sink", "store", "run"],
+    ),
     ("cli", EVERYTHING),
     ("main", EVERYTHING),
     ("lib", EVERYTHING),
@@ -44,8 +47,23 @@ const IMPORTS: [(&str, &[&str]); 17] = [
 const BELOW_THE_EDGES: &[&str] = &["error", "aws", "memory", "metrics", "record", "revision", "operation", "codec", "plan"];
 const BELOW_THE_CONFIGURATION: &[&str] =
     &["error", "aws", "memory", "metrics", "record", "revision", "operation", "codec", "plan", "source", "sink", "store"];
-const EVERYTHING: &[&str] =
-    &["error", "aws", "memory", "metrics", "record", "revision", "operation", "codec", "plan", "source", "sink", "store", "run", "config", "cli"];
+const EVERYTHING: &[&str] = &[
+    "error",
+    "aws",
+    "memory",
+    "metrics",
+    "record",
+    "revision",
+    "operation",
+    "codec",
+    "plan",
+    "source",
+    "sink",
+    "store",
+    "run",
+    "config",
+    "cli",
+];
 
 /// What decides without touching the world.
 const PURE: [&str; 5] = ["record", "revision", "operation", "codec", "plan"];
