@@ -57,6 +57,7 @@ pub mod cli;
 pub mod codec;
 pub mod config;
 pub mod error;
+pub mod memory;
 pub mod metrics;
 pub mod operation;
 pub mod plan;

@@ -11,5 +11,11 @@ mod bulk_file;
 mod commands;
 mod local_index;
 mod local_search;
+mod memory;
+#[path = "../support/peak.rs"]
+mod peak;
+#[path = "../support/qldb_stream.rs"]
+mod qldb_stream;
 mod rules;
 mod sweep;
+mod trickle;

@@ -19,6 +19,8 @@ mod log;
 mod memory;
 mod operations;
 mod outages;
+#[path = "../support/peak.rs"]
+mod peak;
 mod privacy;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;

@@ -1,24 +1,17 @@
 //! The most memory that a run of the command takes, as the operating system counts it: while the server does not answer, and afterwards.
 //!
-//! The bound is `request_bytes x requests_in_flight x 3` plus 64 MiB, at default settings 124 MiB. What is measured is Linux's high-water mark of
-//! resident memory (`VmHWM`) without the pages of the program's file (`RssFile`): those belong to no run, the system takes them back when it
-//! needs them, and an unoptimised build has several times as many. A release build has some 14 MiB of them, and they are taken off the bound,
-//! so that this holds for `VmHWM` there. File pages only become more during a run, so that what they were at its end is at least what they were
-//! at the peak. Runs of this test come to 50 to 90 MiB; the rest is margin for what the system's allocator does not give back at once.
+//! Runs of this test come to 40 to 85 MiB; what is left to the bound is margin for what the system's allocator does not give back at once.
 
 use std::process::Stdio;
 use std::time::Duration;
 
 use crate::command::Folder;
 use crate::dice::Dice;
+use crate::peak::{BOUND, MIB, figure, so_far};
 use crate::qldb_stream::{binary, put, revision};
 use crate::stalling_opensearch::Stalling;
 
 const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
-
-/// What the process may hold, without the pages of its file.
-const BOUND: usize = (5 * 4 * 3 + 64 - 14) * MIB;
 
 /// What records and operations that wait may take of it.
 const BUDGET: usize = 5 * 4 * 2 * MIB;
@@ -44,13 +37,6 @@ fn capture(sizes: &[usize]) -> (Vec<u8>, usize) {
     (capture, count)
 }
 
-/// The number behind a name in one of a process's files.
-fn figure(process: u32, file: &str, name: &str) -> usize {
-    let text = std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 /// Runs a sync into a server that answers only when nothing more is read; gives the process's peak in bytes.
 async fn peak(capture: &[u8], documents: usize) -> usize {
     let (folder, server) = (Folder::new(), Stalling::start().await);
@@ -59,14 +45,14 @@ async fn peak(capture: &[u8], documents: usize) -> usize {
     let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let process = running.id();
     let (mut before, mut now) = (0, 1);
-    while before < now {
+    while before < now || server.documents() == 0 {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        (before, now) = (now, figure(process, "io", "rchar"));
+        (before, now) = (now, figure(process, "io", "rchar").unwrap());
     }
     assert!(now < capture.len(), "all {} bytes were read while nothing was answered", capture.len());
     server.release();
     server.at_the_end().await;
-    let peak = (figure(process, "status", "VmHWM") - figure(process, "status", "RssFile")) * KIB;
+    let peak = so_far(process).unwrap();
     server.end();
     let output = running.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

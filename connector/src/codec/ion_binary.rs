@@ -101,6 +101,13 @@ impl<'a> Bytes<'a> {
         Ok((negative, if negative { -number } else { number }))
     }
 
+    /// The bytes of the next value as a whole.
+    pub(super) fn next_whole(&mut self) -> Result<&'a [u8], Fault> {
+        let before = self.0;
+        self.value()?;
+        Ok(&before[..before.len() - self.0.len()])
+    }
+
     /// The next value; `None` for padding.
     fn value(&mut self) -> Result<Option<Value<'a>>, Fault> {
         let descriptor = self.byte()?;

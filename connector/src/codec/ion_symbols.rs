@@ -95,10 +95,10 @@ impl<'a> Symbols<'a> {
         if let Some(value @ Value { ion_type: Type::List, .. }) = symbols {
             // A name has about eight letters and a byte of length: most tables fit at the first try.
             self.local.reserve((value.body.len() / 8).min(MAX_SYMBOLS));
-            let room = MAX_SYMBOLS - self.count();
-            for (symbol, taken) in items(value).zip(0..) {
+            let most = self.local.len() + MAX_SYMBOLS - self.count();
+            for symbol in items(value) {
                 let symbol = symbol?;
-                if taken == room {
+                if self.local.len() == most {
                     let reason = format!("expected symbol tables of at most {MAX_SYMBOLS} symbols in one record, found more");
                     return Err(Fault::new("too_many_values", reason));
                 }

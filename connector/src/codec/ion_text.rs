@@ -5,19 +5,21 @@
 //!
 //! Never gives ion-rs a text that nests deeper than [`MAX_TEXT_DEPTH`], never lets a panic through.
 
+use std::borrow::Cow;
 use std::iter::Peekable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ion_rs::v1_0::{Binary, Text};
-use ion_rs::{Element, ElementReader as _, Reader, Writer};
+use ion_rs::v1_0::Text;
+use ion_rs::{Element, ElementReader as _, Reader};
 
+use super::ion_encode::encode;
 use crate::record::Fault;
 
 /// Levels of lists and structs that a text may have: an unoptimised ion-rs takes 17 KiB of stack for each, a thread may have 2 MiB.
 /// OpenSearch maps 20 levels of objects by default.
 pub(super) const MAX_TEXT_DEPTH: usize = 67;
 
-/// Values, field names and annotations that one value of a text may have, symbol tables too: ion-rs makes a tree of it, which takes up to XXX
+/// Values, field names and annotations that one value of a text may have, symbol tables too: ion-rs makes a tree of it, which takes up to 250
 /// bytes for each. The largest document that a ledger takes, 128 KB of Ion binary, has no more.
 pub const MAX_TEXT_VALUES: usize = 1 << 17;
 
@@ -52,9 +54,13 @@ impl Transcript {
         for (element, place) in elements(text).zip(0..) {
             let is_record = |element: &Element| element.as_struct().is_some_and(|fields| fields.get("recordType").is_some());
             others += usize::from(!element.as_ref().is_ok_and(is_record));
-            match element.and_then(|element| to_binary(&element)) {
+            match element.and_then(|element| encode(&element)) {
                 Ok(value) => {
-                    binary.extend_from_slice(&value);
+                    if binary.is_empty() {
+                        binary = value;
+                    } else {
+                        binary.extend_from_slice(&value);
+                    }
                     ends.push(binary.len());
                 }
                 Err(fault) => faults.push((place, fault)),
@@ -66,8 +72,8 @@ impl Transcript {
         Self { binary, ends: ends.into_iter(), begin: 0, place: 0, faults: faults.into_iter().peekable() }
     }
 
-    /// The next value, by itself; or why it cannot be read.
-    pub(super) fn next(&mut self) -> Option<Result<&[u8], Fault>> {
+    /// The next value, by itself; or why it cannot be read. Nothing is kept of the last one.
+    pub(super) fn next(&mut self) -> Option<Result<Cow<'_, [u8]>, Fault>> {
         let place = self.place;
         self.place += 1;
         if let Some((_, fault)) = self.faults.next_if(|(at, _)| *at == place) {
@@ -75,7 +81,10 @@ impl Transcript {
         }
         let end = self.ends.next()?;
         let begin = std::mem::replace(&mut self.begin, end);
-        Some(Ok(&self.binary[begin..end]))
+        if begin == 0 && self.ends.len() == 0 {
+            return Some(Ok(std::mem::take(&mut self.binary).into()));
+        }
+        Some(Ok(self.binary[begin..end].into()))
     }
 }
 
@@ -95,20 +104,6 @@ pub(super) fn elements(text: &str) -> impl Iterator<Item = Result<Element, Fault
             ended => refused.take().map(Err).or(ended),
         }
     })
-}
-
-/// An element as Ion binary, which has one reader for the whole line.
-///
-/// # Errors
-/// What ion-rs does not write: decimals and timestamps of more than 32 bytes.
-pub(super) fn to_binary(element: &Element) -> Result<Vec<u8>, Fault> {
-    let write = || -> ion_rs::IonResult<Vec<u8>> {
-        let mut writer = Writer::new(Binary, Vec::new())?;
-        writer.write(element)?;
-        writer.close()
-    };
-    guarded(|| write().ok())
-        .map_err(|_| Fault::new("undecodable", "expected Ion text with numbers of at most 70 digits, found longer ones"))
 }
 
 /// Runs a part of ion-rs; a panic of it is an unreadable text.
@@ -353,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_number_that_ion_rs_does_not_write_is_a_fault_of_its_own_value() {
-        let found: Vec<_> = elements(&format!("1 0.{} 2", "7".repeat(100))).map(|element| to_binary(&element.unwrap()).is_ok()).collect();
+        let found: Vec<_> = elements(&format!("1 0.{} 2", "7".repeat(100))).map(|element| encode(&element.unwrap()).is_ok()).collect();
         assert_eq!(found, [true, false, true]);
     }
 }

@@ -6,6 +6,7 @@
 //! [`MAX_TEXT_VALUES`](ion_text::MAX_TEXT_VALUES)) far above what any producer writes. What is beyond is a fault that says so.
 
 pub mod ion_binary;
+mod ion_encode;
 pub mod ion_json;
 mod ion_number;
 pub mod ion_symbols;

@@ -3,7 +3,6 @@
 //! One user record is normally one struct `{qldbStreamArn, recordType, payload}`; every top-level value of a record is read. Members that
 //! are not known are ignored. Never decides by "empty": only by what is there and what is not.
 
-use bytes::Bytes;
 use ion_rs::Element;
 
 use super::ion_binary::{self, Reader, Type, VERSION_MARKER, Value};
@@ -11,6 +10,7 @@ use super::ion_json::{self, write_value};
 use super::ion_symbols::Symbols;
 use super::ion_text::Transcript;
 use super::{Content, Decoder, MAX_FAULTS, Table, revision_hash};
+use crate::memory;
 use crate::metrics::{Notes, Skip};
 use crate::record::Fault;
 use crate::revision::{Change, Document, MAX_VERSION, Revision, VersionType};
@@ -62,7 +62,7 @@ impl<'a> Values<'a> {
                 }
             },
             Self::Text(text) => text.next()?.and_then(|binary| {
-                let mut reader = Reader::new(binary);
+                let mut reader = Reader::new(&binary);
                 if decoder.options.verify_hashes {
                     reader.keep_context();
                 }
@@ -165,7 +165,7 @@ fn revision_details<'a>(
         // JSON is about as long as Ion; a buffer that grows by doubling would hold twice that for a large document.
         decoder.json.reserve(document.body.len());
         write_value(document, symbols, &table.rules, &mut decoder.json, notes)?;
-        Change::Put(Document(take_json(&mut decoder.json)))
+        Change::Put(Document(memory::copy(&decoder.json)))
     } else if data_hash.as_ref().is_some_and(present) {
         Change::Redaction
     } else {
@@ -210,18 +210,7 @@ fn metadata_document<'a>(
         }
     }
     json.push(b'}');
-    Ok(Document(take_json(json)))
-}
-
-/// What was written, out of a buffer that stays for the next document, unless this one has made it too large to be kept.
-fn take_json(json: &mut Vec<u8>) -> Bytes {
-    const KEPT: usize = 256 * 1024;
-    if json.capacity() <= KEPT {
-        return Bytes::copy_from_slice(json);
-    }
-    let mut large = std::mem::take(json);
-    large.shrink_to_fit();
-    large.into()
+    Ok(Document(memory::copy(json)))
 }
 
 #[cfg(test)]

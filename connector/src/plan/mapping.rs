@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -17,6 +16,7 @@ use super::projection::{Paths, project};
 use super::tombstone::FIELD;
 use crate::codec::ion_json::DOCUMENT_LIMIT;
 use crate::error::Error;
+use crate::memory;
 use crate::metrics::Skip;
 use crate::operation::{Operation, Target};
 use crate::record::Fault;
@@ -285,11 +285,14 @@ fn shape(document: Document, metadata: Option<&Document>, rule: Option<&Rule>) -
             format!("expected a document of at most {DOCUMENT_LIMIT} bytes, found {}", out.len()),
         ));
     }
-    Ok(Document(Bytes::from(out)))
+    // What is left may be a small part of what there was room for.
+    Ok(Document(memory::copy(&out)))
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
     use crate::revision::VersionType;
 

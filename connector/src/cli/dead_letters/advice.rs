@@ -38,6 +38,9 @@ pub(crate) fn advice(kind: &str) -> Advice {
             "compare it with the ledger before anything else; sync without --verify-hashes would deliver it as it is",
         ),
         "nested_too_deeply" => ("lists and structs stand deeper inside one another than is read", AT_THE_SOURCE),
+        "too_many_values" => {
+            ("the record defines or repeats more than is read of one record, far more than any ledger writes", AT_THE_SOURCE)
+        }
         "number_too_long" => ("a number has more digits than is written", AT_THE_SOURCE),
         "not_finite" => (
             "a number is NaN or infinite, and the table's rule says that such documents are dead letters",

@@ -1,9 +1,11 @@
+use ion_rs::v1_0::Binary;
+
 use super::super::ion_binary::Reader;
-use super::super::ion_text::{elements, to_binary};
+use super::super::ion_text::elements;
 use super::*;
 
 fn binary(text: &str) -> Vec<u8> {
-    to_binary(&elements(text).next().unwrap().unwrap()).unwrap()
+    elements(text).next().unwrap().unwrap().encode_as(Binary).unwrap()
 }
 
 fn write(binary: &[u8], rules: Rules) -> (Result<String, String>, Notes) {

@@ -1,4 +1,8 @@
+use bytes::Bytes;
+use ion_rs::v1_0::Binary;
+
 use super::super::ion_json::{Decimals, Rules};
+use super::super::ion_symbols::MAX_SYMBOLS;
 use super::super::{MAX_FAULTS, Options, Unit, ion_text};
 use super::*;
 
@@ -36,7 +40,8 @@ fn lines(record: impl Into<Bytes>) -> Vec<String> {
 }
 
 fn to_binary(text: &str) -> Vec<u8> {
-    ion_text::elements(text).flat_map(|element| ion_text::to_binary(&element.unwrap()).unwrap()).collect()
+    // By ion-rs alone, as a producer would write it.
+    ion_text::elements(text).flat_map(|element| element.unwrap().encode_as(Binary).unwrap()).collect()
 }
 
 /// The one unit of a record, which must be the same from its text and from its binary form.
@@ -243,6 +248,41 @@ fn a_record_of_rubbish_becomes_a_bounded_number_of_units() {
     assert_eq!([1 << 20, 16 << 20].map(|bytes| lines(rubbish(bytes)).len()), [64 + 1, 4 + 1]);
     let control = "{recordType:\"CONTROL\"} ".repeat(MAX_FAULTS + 500);
     assert_eq!(lines(to_binary(&control)).len(), MAX_FAULTS + 500, "records that are good have no such limit");
+}
+
+#[test]
+fn what_stands_before_a_limit_is_delivered() {
+    let good = revision(&format!("data:{{x:1}},{METADATA}"));
+    let many = "1,".repeat(ion_text::MAX_TEXT_VALUES);
+    for large in [revision(&format!("data:{{x:[{many}]}},{METADATA}")), format!("x::[{many}]"), format!("[{many}"), format!("({many}1)")] {
+        assert_eq!(
+            lines(format!("{good}\n{good} {large}\n{good}")),
+            ["Item/a@7 {\"x\":1}", "Item/a@7 {\"x\":1}", "too_many_values"],
+            "{}",
+            &large[..40]
+        );
+    }
+    let fields = |count: usize| {
+        let fields: Vec<u8> = [0x84, 0x20].repeat(count);
+        let length = [(fields.len() >> 14) as u8, (fields.len() >> 7 & 0x7F) as u8, fields.len() as u8 | 0x80];
+        let mut json = Vec::new();
+        let record = [&VERSION_MARKER[..], &[0xDE], &length, &fields].concat();
+        let mut reader = Reader::new(&record);
+        let (value, symbols) = reader.next_value().unwrap().unwrap();
+        write_value(value, symbols, &Rules::default(), &mut json, &mut Notes::default()).map_err(|fault| fault.kind)
+    };
+    assert_eq!(fields(ion_json::MAX_FIELDS), Ok(()));
+    assert_eq!(fields(ion_json::MAX_FIELDS + 1), Err("too_many_values".to_owned()));
+    let table = |count: usize| {
+        let tagged = |kind: u8, body: &[u8]| {
+            let length = [(body.len() >> 14) as u8, (body.len() >> 7 & 0x7F) as u8, (body.len() & 0x7F) as u8 | 0x80];
+            [&[kind << 4 | 14][..], &length, body].concat()
+        };
+        let table = tagged(13, &[&[0x87], &tagged(11, &vec![0x80; count])[..]].concat());
+        lines([&to_binary(&good)[..], &VERSION_MARKER, &tagged(14, &[&[0x81, 0x83], &table[..]].concat()), &to_binary(&good)].concat())
+    };
+    assert_eq!(table(MAX_SYMBOLS), ["Item/a@7 {\"x\":1}", "Item/a@7 {\"x\":1}"]);
+    assert_eq!(table(MAX_SYMBOLS + 1), ["Item/a@7 {\"x\":1}", "too_many_values"]);
 }
 
 #[test]

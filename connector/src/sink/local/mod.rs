@@ -9,6 +9,7 @@ mod search;
 mod sweep;
 mod terms;
 mod text;
+mod worker;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
 
+use self::worker::Worker;
 use super::{Hit, Pending, Sink};
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
@@ -28,8 +30,7 @@ pub struct Local {
     name: String,
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
-    /// Whoever writes. The others wait for it before they take a thread: each thread that has written keeps memory of its own.
-    turn: tokio::sync::Mutex<()>,
+    worker: Worker,
 }
 
 impl Local {
@@ -54,7 +55,7 @@ impl Local {
             name: format!("local:{}", path.display()),
             path: path.to_owned(),
             connection: Arc::new(Mutex::new(connection)),
-            turn: tokio::sync::Mutex::default(),
+            worker: Worker::default(),
         }
     }
 
@@ -125,12 +126,10 @@ impl Sink for Local {
     fn write(&self, operations: Arc<[Operation]>) -> Pending<'_, Result<Vec<Reply>, Failure>> {
         let connection = Arc::clone(&self.connection);
         Box::pin(async move {
-            let _turn = self.turn.lock().await;
-            let written = tokio::task::spawn_blocking(move || write::apply(&mut lock(&connection), &operations)).await;
-            match written {
-                Ok(written) => written.map_err(|cause| failure(&self.path, &cause)),
-                Err(cause) => {
-                    let what = format!("the write into {} did not end: {cause}", self.path.display());
+            match self.worker.run(move || write::apply(&mut lock(&connection), &operations)).await {
+                Some(written) => written.map_err(|cause| failure(&self.path, &cause)),
+                None => {
+                    let what = format!("the write into {} did not end", self.path.display());
                     Err(Failure::Retry { class: Class::Unavailable, what, after: None })
                 }
             }
@@ -140,10 +139,9 @@ impl Sink for Local {
     fn finish(&self) -> Pending<'_, Result<(), Error>> {
         let connection = Arc::clone(&self.connection);
         Box::pin(async move {
-            let settled = tokio::task::spawn_blocking(move || schema::settle(&lock(&connection))).await;
-            match settled {
-                Ok(settled) => settled.map_err(|cause| error(&self.path, &cause)),
-                Err(cause) => Err(Error::new(Kind::Sink, format!("the last write into {} did not end: {cause}", self.path.display()))),
+            match self.worker.run(move || schema::settle(&lock(&connection))).await {
+                Some(settled) => settled.map_err(|cause| error(&self.path, &cause)),
+                None => Err(Error::new(Kind::Sink, format!("the last write into {} did not end", self.path.display()))),
             }
         })
     }

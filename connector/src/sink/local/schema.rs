@@ -137,8 +137,8 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(32);
-    // Highlights use a temporary table, which must not become a file; 16 MiB of pages keep the upper part of every B-tree in memory.
-    connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384;")
+    // Highlights use a temporary table, which must not become a file; 8 MiB of pages keep the upper part of every B-tree in memory.
+    connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192;")
 }
 
 /// Creates the tables, unless another process has just done so, and those that an older format lacks.

@@ -24,6 +24,7 @@ mod sign;
 mod sweep;
 
 use std::collections::HashMap;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -41,6 +42,7 @@ pub use self::inspect::Probe;
 use self::request::Portions;
 use super::{Pending, Sink};
 use crate::error::Error;
+use crate::memory::Buffer;
 use crate::operation::Operation;
 use crate::plan::deletes::IndexDeletes;
 use crate::plan::outcome::{Class, Failure, Reply};
@@ -157,22 +159,16 @@ impl OpenSearch {
                 admitted.iter().filter(|admitted| admitted.blocked.is_none() && admitted.index.uuid.is_some() && !self.client.serverless);
             guarded.map(|admitted| request::append_guards(&admitted.name, admitted.index.alias, out)).sum()
         };
-        if !self.gzip {
-            let mut body = Vec::with_capacity(sent.iter().map(|operation| operation.size()).sum::<usize>() + 4 * 1024);
-            for operation in sent {
-                request::append(operation, flagged(operation), &mut body);
-            }
-            let guards = add_guards(&mut body);
-            return (Bytes::from(body), guards);
-        }
-        // Lines are compressed in portions, so that the body never exists uncompressed.
-        let mut lines = Portions::new(GzEncoder::new(Vec::with_capacity(256 * 1024), Compression::fast()));
-        for operation in sent {
-            lines.append(operation, flagged(operation)).expect("writing into memory does not fail");
-        }
-        let guards = add_guards(lines.portion());
-        let body = lines.finish().and_then(GzEncoder::finish).expect("writing into memory does not fail");
-        (Bytes::from(body), guards)
+        let body = Buffer::with_room(sent.iter().map(|operation| operation.size()).sum::<usize>() + 4 * 1024);
+        let written = if self.gzip {
+            // Lines are compressed in portions, so that the body never exists uncompressed.
+            write_lines(sent, flagged, add_guards, GzEncoder::new(body, Compression::fast()))
+                .and_then(|(body, guards)| Ok((body.finish()?, guards)))
+        } else {
+            write_lines(sent, flagged, add_guards, body)
+        };
+        let (body, guards) = written.expect("writing into memory does not fail");
+        (body.into_bytes(), guards)
     }
 
     async fn refresh_all(&self) {
@@ -206,6 +202,21 @@ impl Sink for OpenSearch {
             Ok(())
         })
     }
+}
+
+/// The lines of a body and its guards, and how many of these there are.
+fn write_lines<W: Write>(
+    sent: &[&Operation],
+    flagged: impl Fn(&Operation) -> bool,
+    add_guards: impl Fn(&mut Vec<u8>) -> usize,
+    body: W,
+) -> io::Result<(W, usize)> {
+    let mut lines = Portions::new(body);
+    for operation in sent {
+        lines.append(operation, flagged(operation))?;
+    }
+    let guards = add_guards(lines.portion());
+    Ok((lines.finish()?, guards))
 }
 
 fn all_blocked(admitted: &[Admitted]) -> Option<String> {

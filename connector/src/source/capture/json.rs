@@ -3,10 +3,9 @@
 //!
 //! A list of records is read element by element, whatever its length. Never looks into a record: what was Base64 is handed on as it was.
 
-use base64::Engine;
 use bytes::Bytes;
 
-use super::json_record::{BASE64, data, string};
+use super::json_record::{bare, data, string};
 use super::text::Unframed::{Bad, Short};
 use super::text::{Scan, blank, next_line, quoted, skip_blanks};
 use super::window::{VALUE_LIMIT, Window};
@@ -255,10 +254,16 @@ fn value(bytes: &[u8], mut at: usize) -> Scan {
 
 /// Takes a framed object or other value as a record.
 fn record(window: &mut Window, length: usize) -> Framed {
-    let (offset, json) = (window.offset(), window.take(length));
-    match data(&json) {
-        Ok((data, at)) => Framed { offset: offset + at as u64, data: data.into(), damage: None },
-        Err(expected) => Framed { offset, damage: Some(Fault::new("undecodable", format!("{expected} at byte {offset}"))), data: json },
+    let offset = window.offset();
+    match data(&window.bytes()[..length]) {
+        Ok((data, at)) => {
+            window.skip(length as u64);
+            Framed { offset: offset + at as u64, data, damage: None }
+        }
+        Err(expected) => {
+            let damage = Some(Fault::new("undecodable", format!("{expected} at byte {offset}")));
+            Framed { offset, data: window.take(length), damage }
+        }
     }
 }
 
@@ -267,8 +272,8 @@ fn line(framed: Framed) -> Framed {
     let Framed { offset, data, damage: None } = framed else { return framed };
     // Exports often end each line with the comma of the list that they were cut from.
     let text = data.strip_suffix(b",").unwrap_or(&data);
-    match string(text).or_else(|| BASE64.decode(text).ok()) {
-        Some(bytes) => Framed { offset, data: bytes.into(), damage: None },
+    match string(text).or_else(|| bare(text)) {
+        Some(data) => Framed { offset, data, damage: None },
         None => {
             let reason = format!("expected a JSON object, a JSON string of Base64, or Base64 at byte {offset}");
             Framed { offset, data, damage: Some(Fault::new("undecodable", reason)) }

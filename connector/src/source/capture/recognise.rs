@@ -2,11 +2,10 @@
 //!
 //! Goes by content, never by a file's name. Never reads: it is given the beginning.
 
-use base64::Engine;
 use memchr::memchr;
 
 use super::ion_binary::find_version_marker;
-use super::json_record::{BASE64, string};
+use super::json_record::{bare, string};
 use super::text::{blank, quoted};
 
 /// The magic of a KPL aggregate (KPL aggregation format).
@@ -118,8 +117,7 @@ fn look(text: &[u8], first: bool, trusted: bool) -> Option<Format> {
         b'"' => is_record(&string(line.strip_suffix(b",").unwrap_or(line))?).then_some(Format::Json),
         b'a'..=b'z' | b'A'..=b'Z' | b'_' if trusted && annotates_struct(text) => Some(Format::IonText),
         // Enough of a long line to see how the record begins.
-        _ => is_record(&BASE64.decode(line.get(..line.len().min(4096) / 4 * 4)?).or_else(|_| BASE64.decode(line)).ok()?)
-            .then_some(Format::Json),
+        _ => is_record(&bare(line.get(..line.len().min(4096) / 4 * 4)?).or_else(|| bare(line))?).then_some(Format::Json),
     }
 }
 

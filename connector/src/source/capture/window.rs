@@ -7,6 +7,8 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 
+use crate::memory::{self, Buffer};
+
 /// The most bytes that one top-level value may have: 16 MiB.
 pub(super) const VALUE_LIMIT: usize = 16 << 20;
 
@@ -15,6 +17,9 @@ const PAGE: usize = 256 << 10;
 
 /// Bytes from which on something has memory of its own, instead of keeping a page that is for the most part not its own.
 const ALONE: usize = PAGE / 16;
+
+/// A page of more bytes was made for a large value.
+const LARGE: usize = 1 << 20;
 
 /// What a pipe holds: of one that is read as it comes, not much more is read at once.
 const PIPE: usize = 64 << 10;
@@ -132,10 +137,19 @@ impl Window {
     pub(super) fn take(&mut self, count: usize) -> Bytes {
         // A page that was made for one value holds little else.
         let is_most = count >= self.page.len() - self.page.len() / 8;
-        let taken = if count < ALONE || is_most { self.slice(0, count) } else { Bytes::copy_from_slice(&self.bytes()[..count]) };
+        let taken = if count < ALONE || is_most { self.slice(0, count) } else { memory::copy(&self.bytes()[..count]) };
         self.at += count;
         self.offset += count as u64;
+        self.let_go();
         taken
+    }
+
+    /// Keeps no large page for a small rest.
+    fn let_go(&mut self) {
+        if self.page.len() >= LARGE && self.bytes().len() < self.page.len() / 2 && self.paused.is_none() {
+            self.page = memory::copy(self.bytes());
+            self.at = 0;
+        }
     }
 
     /// Moves the cursor, also past what is buffered; stops at the end of the input.
@@ -147,6 +161,7 @@ impl Window {
             self.offset += step;
             count -= step;
             if count == 0 || !self.need(1) {
+                self.let_go();
                 return;
             }
         }
@@ -192,65 +207,42 @@ impl Window {
             *would_read = true;
             return;
         }
-        let mut page = self.page_for(room);
-        let room = page.capacity() - page.len();
-        let read = match self.live {
-            None => (&mut self.input).take(room as u64).read_to_end(&mut page).map(|read| self.ended = read < room),
-            Some(_) => self.read_what_comes(&mut page, count),
-        };
-        if let Err(error) = read {
+        let rest = self.bytes();
+        let page = if self.live.is_some() { PIPE } else { PAGE };
+        let mut page = Buffer::with_room(room.max(rest.len() + page / 2).max(page));
+        page.unfilled()[..rest.len()].copy_from_slice(rest);
+        page.fill(rest.len());
+        if let Err(error) = self.read_into(&mut page, count) {
             self.ended = true;
             self.failure = Some(error);
         }
-        if page.len() < page.capacity() / 2 {
-            page.shrink_to_fit();
-        }
-        self.page = page.into();
+        self.page = page.into_bytes();
         self.at = 0;
     }
 
-    fn read_what_comes(&mut self, page: &mut Vec<u8>, count: usize) -> io::Result<()> {
-        let Some(live) = &mut self.live else { return Ok(()) };
-        while page.len() < page.capacity() && (page.len() < count || !live.drained) {
-            let length = page.len();
-            let asked = PIPE.min(page.capacity() - length);
-            page.resize(length + asked, 0);
-            let read = self.input.read(&mut page[length..]);
-            page.truncate(length + read.as_ref().map_or(0, |read| *read));
-            match read {
+    fn read_into(&mut self, page: &mut Buffer, count: usize) -> io::Result<()> {
+        while !page.unfilled().is_empty() {
+            let asked = page.unfilled().len();
+            match self.input.read(page.unfilled()) {
                 Ok(0) => {
                     self.ended = true;
                     break;
                 }
-                Ok(read) => live.drained = read < asked.min(live.step),
+                Ok(read) => {
+                    page.fill(read);
+                    if let Some(live) = &mut self.live {
+                        live.drained = read < asked.min(live.step);
+                        if live.drained && page.len() >= count {
+                            break;
+                        }
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
-
-    /// What is buffered, with room for so much: in the same memory, where no record has a part of it and it is not far too much.
-    fn page_for(&mut self, room: usize) -> Vec<u8> {
-        let rest = std::mem::take(&mut self.page).split_off(self.at);
-        let page = if self.live.is_some() { PIPE } else { PAGE };
-        let room = room.max(rest.len() + page / 2).max(page);
-        match rest.try_into_mut() {
-            Ok(alone) if alone.capacity() <= 2 * room => {
-                let mut page = Vec::from(alone);
-                page.reserve_exact(room.saturating_sub(page.len()));
-                page
-            }
-            Ok(rest) => with_room(&rest, room),
-            Err(rest) => with_room(&rest, room),
-        }
-    }
-}
-
-fn with_room(bytes: &[u8], room: usize) -> Vec<u8> {
-    let mut page = Vec::with_capacity(room);
-    page.extend_from_slice(bytes);
-    page
 }
 
 #[cfg(test)]
