@@ -579,8 +579,8 @@ async fn a_server_that_asks_for_less_gets_fewer_requests_at_once_until_it_keeps_
         }
     }
     let at_once: Vec<usize> = at_once.into_iter().map(|(_, count)| count).collect();
-    assert_eq!(at_once[0], 4);
-    assert!(at_once[5..10].iter().any(|count| *count < 4), "{at_once:?}");
+    // When each is sent again is left to chance; how many begin at one moment is not.
+    assert!(at_once[0] == 4 && at_once[1] <= 2 && at_once[2] <= 3, "{at_once:?}");
     assert!(bench.sink.most_at_once() == 4, "{at_once:?}");
 }
 
