@@ -1,6 +1,6 @@
 //! Symbol tables of Ion binary (Amazon Ion Specification, "Ion Symbols").
 //!
-//! Borrows every text from the record, or from a table that records before it had too ([`Known`]). Never looks for a shared table: a record
+//! Borrows every text from the record, or from a table that records before it had too (`Known`). Never looks for a shared table: a record
 //! cannot carry one, so an imported symbol has a number and no text, and is a fault only where it is used. Never holds more than
 //! [`MAX_SYMBOLS`] symbols.
 

@@ -3,7 +3,7 @@
 //! ion-rs parses text recursively, unwraps a few things that a text may well get wrong, and keeps lengths of decimals in 16 bits. So a text is
 //! looked through before ion-rs gets it, and what gets past that and still panics is a fault of its record like any other damage.
 //!
-//! Never gives ion-rs a text that nests deeper than [`MAX_TEXT_DEPTH`], never lets a panic through.
+//! Never gives ion-rs a text that nests deeper than `MAX_TEXT_DEPTH`, never lets a panic through.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
