@@ -10,6 +10,7 @@ use std::time::Duration;
 use revsync::error::Kind;
 use revsync::operation::Operation;
 use revsync::plan::breaker::Thresholds;
+use revsync::plan::outcome::Reply;
 use revsync::record::Record;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::run::learned::Learned;
@@ -222,6 +223,29 @@ async fn the_source_pauses_when_what_waits_for_an_index_fills_half_of_the_budget
     assert_eq!(fill(&mut line, &all[taken..]).await, all.len() - taken);
     line.finish().await.unwrap();
     assert_eq!((line.counts().indexed, line.counts().pending, line.ledger().held()), (4_000, 0, 0));
+    assert_eq!(bench.sink.violations(), [] as [String; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_source_goes_on_while_only_a_few_documents_of_an_index_wait_for_their_shard() {
+    let settings = Settings { request_bytes: 50_000, requests_in_flight: 2, ..for_ever() };
+    let bench = Bench::with(settings);
+    bench.sink.rule(|rules| {
+        rules.refuses = |operation| {
+            operation.target().id.ends_with('7').then(|| Reply::error(503, "unavailable_shards_exception", "primary shard is not active"))
+        };
+    });
+    let mut line = bench.line();
+    // Each twice, so that some wait in their lanes.
+    let ids: Vec<String> = (0..400).map(|number| number.to_string()).collect();
+    let all = records(ids.iter().flat_map(|id| [("Person", id.as_str(), 0, put("x")), ("Person", id.as_str(), 1, put("x"))]));
+    assert_eq!(fill(&mut line, &all).await, all.len(), "what waits is less than half of the budget");
+    an_hour(&mut line).await;
+    assert_eq!(line.counts().pending, 80);
+
+    bench.sink.rule(|rules| rules.refuses = |_| None);
+    line.finish().await.unwrap();
+    assert_eq!((line.counts().pending, line.counts().indexed + line.counts().compacted), (0, 800));
     assert_eq!(bench.sink.violations(), [] as [String; 0]);
 }
 

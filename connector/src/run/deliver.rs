@@ -67,7 +67,6 @@ pub struct Deliver {
     ledger: Ledger,
     counts: Counts,
     failed: Option<Error>,
-    is_paused: bool,
     /// What the instruments were told last.
     told: Counts,
     /// Bytes that were read and wait to be pushed.
@@ -95,7 +94,6 @@ impl Deliver {
             requests_in_flight: settings.requests_in_flight.max(1),
             ..settings
         };
-        instruments::announce();
         Self {
             decoder,
             mapping,
@@ -105,7 +103,6 @@ impl Deliver {
             ledger: Ledger::default(),
             counts: Counts::default(),
             failed: None,
-            is_paused: false,
             told: Counts::default(),
             ahead: 0,
         }
@@ -302,15 +299,16 @@ impl Deliver {
 
     async fn room_for(&mut self, bytes: usize) -> Result<(), Error> {
         self.hear().await?;
+        let mut told = false;
         loop {
             // A record that is larger than the whole budget goes alone.
             let is_full = self.ledger.held() > 0 && self.ledger.held() + self.ahead + bytes > self.settings.budget();
-            let is_paused = self.traffic.parked().bytes() > self.settings.budget() / 2;
-            if is_paused != self.is_paused {
-                self.pause(is_paused);
-            }
+            let is_paused = self.is_paused();
             if !is_full && !is_paused {
                 return Ok(());
+            }
+            if is_paused && !std::mem::replace(&mut told, true) {
+                self.tell_pause();
             }
             if self.letters.are_any() {
                 self.store_letters().await?;
@@ -324,11 +322,13 @@ impl Deliver {
         }
     }
 
-    /// Nothing more is taken in while too much waits for indices that cannot be written; or it is again.
-    fn pause(&mut self, paused: bool) {
-        self.is_paused = paused;
-        instruments::source_paused(paused);
-        if paused && self.traffic.is_due("paused") {
+    /// Whether nothing more is taken in, because too much waits for indices that cannot be written.
+    fn is_paused(&self) -> bool {
+        self.traffic.parked().bytes() > self.settings.budget() / 2
+    }
+
+    fn tell_pause(&self) {
+        if self.traffic.is_due("paused") {
             for (index, _, why) in self.traffic.parked().indices() {
                 tracing::warn!(%index, "the source is paused: too much waits for this index, which cannot be written: {why}");
             }
@@ -397,6 +397,7 @@ impl Deliver {
         let now = self.counts();
         instruments::counted(&self.told, &now);
         instruments::under_way(self.traffic.lanes(), self.ledger.held(), self.traffic.parked().bytes());
+        instruments::source_paused(self.is_paused());
         self.told = now;
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Sends nothing. Of one document never more than one operation waits here; later ones wait in its lane.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -21,21 +20,22 @@ struct Parked {
     since: Instant,
     why: Fault,
     waiting: VecDeque<Open>,
-    /// Bytes that everything holds that is for this index and not settled, as far as it passed through here.
+    /// Bytes of what waits, of the sample under way, and of what waits behind them in its lane.
     bytes: usize,
+    /// Bytes of the sample under way.
+    sampled: usize,
 }
 
 /// The indices that cannot be written.
 #[derive(Debug, Default)]
 pub(super) struct ParkedIndices {
     indices: HashMap<Arc<str>, Parked>,
-    bytes: usize,
 }
 
 impl ParkedIndices {
     /// Bytes of all operations that wait.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.indices.values().map(|parked| parked.bytes).sum()
     }
 
     /// The indices, since when they are blocked and why.
@@ -48,39 +48,38 @@ impl ParkedIndices {
         self.indices.contains_key(index)
     }
 
-    /// Holds operations back whose index is blocked, for the reason given; says whether it is news that it is.
+    /// Holds operations back whose index is blocked, for the reason given. Gives whether it is news that it is; what waits in its lanes for it
+    /// is then still to be told ([`grow`](Self::grow)).
     pub(super) fn park(&mut self, index: &Arc<str>, open: Vec<Open>, why: &Fault) -> bool {
-        let bytes: usize = open.iter().map(Open::weight).sum();
-        self.bytes += bytes;
-        match self.indices.entry(index.clone()) {
-            Entry::Occupied(parked) => {
-                let parked = parked.into_mut();
-                parked.bytes += bytes;
-                parked.waiting.extend(open);
-                false
-            }
-            Entry::Vacant(place) => {
-                instruments::index_blocked(index, true);
-                place.insert(Parked { since: Instant::now(), why: why.clone(), waiting: open.into(), bytes });
-                true
-            }
-        }
+        let is_new = !self.has(index);
+        let parked = self.indices.entry(index.clone()).or_insert_with(|| {
+            instruments::index_blocked(index, true);
+            Parked { since: Instant::now(), why: why.clone(), waiting: VecDeque::new(), bytes: 0, sampled: 0 }
+        });
+        parked.bytes += weights(&open);
+        parked.waiting.extend(open);
+        is_new
     }
 
     /// Holds an operation back whose index is blocked.
     pub(super) fn push(&mut self, open: Open) {
         if let Some(parked) = self.indices.get_mut(&open.slot.operation.target().index) {
             parked.bytes += open.weight();
-            self.bytes += open.weight();
             parked.waiting.push_back(open);
         }
     }
 
-    /// Something of so many bytes waits in its lane, for the same index.
+    /// Something of so many bytes waits in its lane for the index.
     pub(super) fn grow(&mut self, index: &Arc<str>, bytes: usize) {
         if let Some(parked) = self.indices.get_mut(index) {
             parked.bytes += bytes;
-            self.bytes += bytes;
+        }
+    }
+
+    /// Something of so many bytes waits in its lane for the index no more.
+    pub(super) fn shrink(&mut self, index: &Arc<str>, bytes: usize) {
+        if let Some(parked) = self.indices.get_mut(index) {
+            parked.bytes -= bytes;
         }
     }
 
@@ -88,6 +87,7 @@ impl ParkedIndices {
     pub(super) fn put_back(&mut self, index: &Arc<str>, open: Vec<Open>, why: &Fault) {
         if let Some(parked) = self.indices.get_mut(index) {
             why.clone_into(&mut parked.why);
+            parked.bytes = parked.bytes - std::mem::take(&mut parked.sampled) + weights(&open);
             parked.waiting.extend(open);
         }
     }
@@ -100,15 +100,19 @@ impl ParkedIndices {
         if places.is_empty() {
             places = (0..SAMPLE.min(parked.waiting.len())).collect();
         }
-        let sample = places.iter().rev().filter_map(|at| parked.waiting.remove(*at)).collect();
+        let sample: Vec<Open> = places.iter().rev().filter_map(|at| parked.waiting.remove(*at)).collect();
+        parked.sampled = weights(&sample);
         Some((sample, parked.since))
     }
 
     /// An index can be written again: everything that waits for it.
     pub(super) fn release(&mut self, index: &Arc<str>) -> Vec<Open> {
         let Some(parked) = self.indices.remove(index) else { return Vec::new() };
-        self.bytes -= parked.bytes;
         instruments::index_blocked(index, false);
         parked.waiting.into()
     }
+}
+
+fn weights(open: &[Open]) -> usize {
+    open.iter().map(Open::weight).sum()
 }

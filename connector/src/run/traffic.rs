@@ -201,6 +201,9 @@ impl Traffic {
             }
             Event::Parked(index, open, trouble) => {
                 if self.parked.park(&index, open, &trouble.last) {
+                    let behind = self.lanes.values().flat_map(|lane| &lane.waiting);
+                    let behind = behind.filter(|(operation, _)| operation.target().index == index);
+                    self.parked.grow(&index, behind.map(|(operation, claim)| weight(operation, claim)).sum());
                     self.try_index(index, *trouble);
                 }
                 News::Nothing
@@ -214,6 +217,7 @@ impl Traffic {
         lane.get_mut().under_way -= 1;
         if lane.get().under_way == 0 {
             for (operation, claim) in lane.remove().waiting {
+                self.parked.shrink(&operation.target().index, weight(&operation, &claim));
                 self.fill(operation, claim);
             }
         }
