@@ -24,7 +24,7 @@ async fn main() -> ExitCode {
     let answer = async |event: LambdaEvent<KinesisEvent>| {
         #[expect(clippy::disallowed_methods, reason = "an invocation's deadline is given by the wall clock")]
         let left = event.context.deadline().duration_since(SystemTime::now()).unwrap_or_default();
-        handle(event.payload, parts.line()?, left).await.map_err(lambda_runtime::Error::from)
+        handle(event.payload, parts.line(), left).await.map_err(lambda_runtime::Error::from)
     };
     match lambda_runtime::run(service_fn(answer)).await {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,6 +10,7 @@ use super::options::{CreationOptions, DeliveryOptions, Global, SinkOptions, Sour
 use super::{Context, Terminal, gather, line, log};
 use crate::config::{Environment, Settings};
 use crate::error::Error;
+use crate::plan::mapping::Mapping;
 use crate::run::deliver::Deliver;
 use crate::run::learned::Learned;
 use crate::sink::Sink;
@@ -32,6 +33,8 @@ struct Variables {
 /// What is built once and used for every event: the client with its connections, the place for dead letters.
 pub struct Parts {
     settings: Settings,
+    /// The rules, under which nothing was seen yet.
+    mapping: Mapping,
     sink: Arc<dyn Sink>,
     learned: Arc<Learned>,
     dead_letters: Arc<DeadLetters>,
@@ -62,18 +65,13 @@ impl Parts {
         line::warn_of_plain_deletes(&settings);
         let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
         let learned = Arc::new(Learned::new(&line::delivery(&settings)));
-        let parts = Self { sink: line::sink(&settings).await?, learned, settings, dead_letters };
-        parts.line()?;
-        Ok(parts)
+        Ok(Self { sink: line::sink(&settings).await?, mapping: line::mapping(&settings)?, learned, settings, dead_letters })
     }
 
     /// A line for one event.
-    ///
-    /// # Errors
-    /// The rules of the configuration cannot be; found when the parts are built.
-    pub fn line(&self) -> Result<Deliver, Error> {
+    pub fn line(&self) -> Deliver {
         let (sink, learned, dead_letters) = (Arc::clone(&self.sink), Arc::clone(&self.learned), Arc::clone(&self.dead_letters));
-        let (decoder, mapping) = (line::decoder(&self.settings), line::mapping(&self.settings)?);
-        Ok(Deliver::continuing(decoder, mapping, sink, learned, dead_letters, line::delivery(&self.settings)))
+        let (decoder, mapping) = (line::decoder(&self.settings), self.mapping.clone());
+        Deliver::continuing(decoder, mapping, sink, learned, dead_letters, line::delivery(&self.settings))
     }
 }

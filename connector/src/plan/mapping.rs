@@ -94,7 +94,7 @@ enum Destination {
 const REMEMBERED_TABLES: usize = 1_000;
 
 /// The rules, and which tables were seen under them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Mapping {
     rules: Vec<Rule>,
     tables: HashMap<Arc<str>, Destination>,
@@ -136,55 +136,26 @@ impl Mapping {
     /// # Errors
     /// Two tables that come to one index without a rule that says so: going on would mix their documents.
     pub fn plan(&mut self, revision: Revision, now: u64) -> Result<Planned, Error> {
-        let (index, rule) = match self.destination(&revision.table)? {
-            Destination::Index { name, rule } => (name, rule.map(|i| &self.rules[i])),
-            Destination::Unmapped => return Ok(Planned::Skip(Skip::Unmapped)),
-            Destination::Unnamable(fault) => return Ok(Planned::Fault(fault)),
-        };
-        let deletes = rule.map_or_else(Deletes::default, |r| r.deletes);
-        let change = match leaves(&revision.change, rule) {
-            Ok(false) => revision.change,
-            // An earlier revision may have matched.
-            Ok(true) => Change::Delete,
-            Err(fault) => return Ok(Planned::Fault(fault)),
-        };
-        let document = match change {
-            Change::Redaction => return Ok(Planned::Skip(Skip::Redacted)),
-            Change::Delete => None,
-            Change::Put(document) => Some(match shape(document, revision.metadata.as_ref(), rule) {
-                Ok(document) => document,
-                Err(fault) => return Ok(Planned::Fault(fault)),
-            }),
-        };
-        if document.is_none() && deletes == Deletes::Keep {
-            return Ok(Planned::Skip(Skip::Filtered));
-        }
-        if revision.version > MAX_VERSION {
-            let reason = format!("expected a version of at most {MAX_VERSION}, found {}", revision.version);
-            return Ok(Planned::Fault(Fault::new("version_out_of_range", reason)));
-        }
-        let routing = rule.and_then(|r| r.routing.as_ref()).map(|r| r.replace("{id}", &revision.id).replace("{table}", &revision.table));
-        let id = match usable_id(revision.id, rule.map_or(LongIds::Reject, |r| r.long_ids)) {
-            Ok(id) => id,
-            Err(fault) => return Ok(Planned::Fault(fault)),
-        };
-        let target = Target { index, id, version: revision.version, version_type: revision.version_type, routing };
-        Ok(Planned::Operation(match document {
-            Some(document) => Operation::Index { target, document },
-            None if deletes == Deletes::Tombstone => Operation::Tombstone { target, time: now },
-            None => Operation::Delete { target },
-        }))
+        self.plan_and_tell(revision, now).map(|(planned, _)| planned)
     }
 
-    /// Whether a revision is a put that does not match the rule's filter, and so is planned as a delete.
+    /// As [`plan`](Self::plan), and tells whether the revision is a put that does not match the rule's filter, and so is planned as a delete.
     ///
     /// # Errors
     /// As for [`plan`](Self::plan).
-    pub fn leaves(&mut self, revision: &Revision) -> Result<bool, Error> {
-        Ok(match self.destination(&revision.table)? {
-            Destination::Index { rule, .. } => leaves(&revision.change, rule.map(|i| &self.rules[i])).unwrap_or(false),
-            Destination::Unmapped | Destination::Unnamable(_) => false,
-        })
+    pub fn plan_and_tell(&mut self, revision: Revision, now: u64) -> Result<(Planned, bool), Error> {
+        let (index, rule) = match self.destination(&revision.table)? {
+            Destination::Index { name, rule } => (name, rule.map(|i| &self.rules[i])),
+            Destination::Unmapped => return Ok((Planned::Skip(Skip::Unmapped), false)),
+            Destination::Unnamable(fault) => return Ok((Planned::Fault(fault), false)),
+        };
+        let leaves = match leaves(&revision.change, rule) {
+            Ok(leaves) => leaves,
+            Err(fault) => return Ok((Planned::Fault(fault), false)),
+        };
+        // An earlier revision may have matched.
+        let revision = if leaves { Revision { change: Change::Delete, ..revision } } else { revision };
+        Ok((planned(revision, index, rule, now).unwrap_or_else(Planned::Fault), leaves))
     }
 
     fn destination(&mut self, table: &Arc<str>) -> Result<Destination, Error> {
@@ -230,6 +201,29 @@ impl Mapping {
         }
         Ok(Destination::Index { name, rule })
     }
+}
+
+/// What becomes of a revision of an index, as the rule wants it.
+fn planned(revision: Revision, index: Arc<str>, rule: Option<&Rule>, now: u64) -> Result<Planned, Fault> {
+    let deletes = rule.map_or_else(Deletes::default, |r| r.deletes);
+    let document = match revision.change {
+        Change::Redaction => return Ok(Planned::Skip(Skip::Redacted)),
+        Change::Delete if deletes == Deletes::Keep => return Ok(Planned::Skip(Skip::Filtered)),
+        Change::Delete => None,
+        Change::Put(document) => Some(shape(document, revision.metadata.as_ref(), rule)?),
+    };
+    if revision.version > MAX_VERSION {
+        let reason = format!("expected a version of at most {MAX_VERSION}, found {}", revision.version);
+        return Err(Fault::new("version_out_of_range", reason));
+    }
+    let routing = rule.and_then(|r| r.routing.as_ref()).map(|r| r.replace("{id}", &revision.id).replace("{table}", &revision.table));
+    let id = usable_id(revision.id, rule.map_or(LongIds::Reject, |r| r.long_ids))?;
+    let target = Target { index, id, version: revision.version, version_type: revision.version_type, routing };
+    Ok(Planned::Operation(match document {
+        Some(document) => Operation::Index { target, document },
+        None if deletes == Deletes::Tombstone => Operation::Tombstone { target, time: now },
+        None => Operation::Delete { target },
+    }))
 }
 
 /// Checks that a template has no placeholder but the known ones: a document's fields can change, and an id must stay in one place.
@@ -446,7 +440,7 @@ mod tests {
             let planned = deleting.plan(put("Person", "a"), NOW).unwrap();
             assert_eq!(matches!(planned, Planned::Operation(Operation::Delete { .. })), leaves, "{condition}");
             assert_eq!(target(planned).version, 3);
-            assert_eq!(deleting.leaves(&put("Person", "a")), Ok(leaves), "{condition}");
+            assert_eq!(deleting.plan_and_tell(put("Person", "a"), NOW).unwrap().1, leaves, "{condition}");
             let kept = mapping([filtered(condition, Deletes::Keep)]).plan(put("Person", "a"), NOW).unwrap();
             assert_eq!(kept == Planned::Skip(Skip::Filtered), leaves, "{condition}: {kept:?}");
             let marked = mapping([filtered(condition, Deletes::Tombstone)]).plan(put("Person", "a"), NOW).unwrap();
@@ -460,7 +454,7 @@ mod tests {
         assert_eq!(mapping.plan(revision("Person", "a", Change::Redaction), NOW), Ok(Planned::Skip(Skip::Redacted)));
         assert!(matches!(mapping.plan(revision("Person", "a", Change::Delete), NOW), Ok(Planned::Operation(Operation::Delete { .. }))));
         for change in [Change::Redaction, Change::Delete] {
-            assert_eq!(mapping.leaves(&revision("Person", "a", change)), Ok(false));
+            assert!(!mapping.plan_and_tell(revision("Person", "a", change), NOW).unwrap().1);
         }
     }
 

@@ -114,16 +114,14 @@ pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &Dea
 }
 
 fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
-    let mut leaves = false;
-    let planned = match content {
-        Content::Skip(reason) => Planned::Skip(reason),
-        Content::Fault(fault) => Planned::Fault(fault),
+    let (planned, leaves) = match content {
+        Content::Skip(reason) => (Planned::Skip(reason), false),
+        Content::Fault(fault) => (Planned::Fault(fault), false),
         Content::Revision(revision) => {
             explained.table = Some(revision.table.to_string());
             explained.id = Some(revision.id.clone());
             explained.version = Some(revision.version);
-            leaves = mapping.leaves(&revision)?;
-            mapping.plan(revision, clock::millis())?
+            mapping.plan_and_tell(revision, clock::millis())?
         }
     };
     fill(&mut explained, planned, leaves);
