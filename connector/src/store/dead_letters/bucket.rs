@@ -2,7 +2,7 @@
 //!
 //! A letter counts as stored when S3 has confirmed its object. What is no letter under the prefix is named and left alone.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_s3::Client;
@@ -11,12 +11,12 @@ use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use bytes::Bytes;
 
-use super::calls::{retries, timeouts, together, why};
-use super::copies::{Copies, Met};
+use super::calls::{refusal, retries, timeouts, together, why};
+use super::copies::{Copies, Portion};
 use super::place::Bucket;
 use super::{Anew, DeadLetter, Entry, PORTION_BYTES, letter};
 use crate::aws::Aws;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 
 /// The rights that it takes.
 const RIGHTS: &str =
@@ -126,8 +126,7 @@ impl LetterBucket {
     }
 
     fn error(&self, what: &str, why: &str) -> Error {
-        let error = Error::new(Kind::DeadLetters, format!("dead letters: {} {what}: {why}", self.at));
-        if why.contains("AccessDenied") { error.help(RIGHTS) } else { error }
+        refusal(&self.at, what, why, RIGHTS)
     }
 }
 
@@ -156,12 +155,12 @@ impl BucketWalk {
                 return Ok(None);
             }
         }
-        let (mut entries, mut wanted, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while wanted.len() + entries.len() < most
+        let (mut portion, mut wanted, mut bytes) = (Portion::default(), Vec::new(), 0);
+        while wanted.len() + portion.entries.len() < most
             && let Some((key, size)) = self.keys.pop_front_if(|(_, size)| bytes == 0 || bytes + *size <= PORTION_BYTES as i64)
         {
             if size > LARGEST {
-                entries.push(damaged(&key, "it is larger than a dead letter can be"));
+                portion.damaged(object(&key), "it is larger than a dead letter can be".to_owned());
             } else {
                 bytes += size;
                 wanted.push(key);
@@ -171,28 +170,19 @@ impl BucketWalk {
             let bucket = self.bucket.clone();
             async move { Ok((bucket.get(&key).await?, key)) }
         });
-        let mut places: HashMap<String, usize> = HashMap::new();
         for (body, key) in together(AT_ONCE, gets).await? {
             // What was taken out since it was listed is no letter any more.
             let Some(body) = body else { continue };
-            let letter = match letter::read(&body) {
-                Ok(letter) => letter,
-                Err(reason) => {
-                    entries.push(damaged(&key, &reason));
-                    continue;
+            match letter::read(&body) {
+                Ok(letter) => {
+                    if let Some(key) = portion.letter(letter, key, &mut self.copies) {
+                        self.bucket.delete(vec![key]).await?;
+                    }
                 }
-            };
-            match (self.copies.meet(&letter.id, letter.moment(), key), places.get(&letter.id)) {
-                ((Met::New, _), _) => {
-                    places.insert(letter.id.clone(), entries.len());
-                    entries.push(Entry::Letter(Box::new(letter)));
-                }
-                ((Met::LeftOver, key), _) => self.bucket.delete(key.into_iter().collect()).await?,
-                ((Met::Known, _), Some(place)) => newest(&mut entries[*place], letter),
-                ((Met::Known, _), None) => {}
+                Err(reason) => portion.damaged(object(&key), reason),
             }
         }
-        Ok(Some(entries))
+        Ok(Some(portion.entries))
     }
 
     /// Lists some more keys; whether there were more pages.
@@ -229,15 +219,6 @@ impl BucketWalk {
     }
 }
 
-fn damaged(key: &str, reason: &str) -> Entry {
-    Entry::Damaged { at: format!("object {key}"), reason: reason.to_owned() }
-}
-
-/// Of two copies of a letter that were met together, the one with the newest reason counts.
-pub(super) fn newest(known: &mut Entry, other: DeadLetter) {
-    if let Entry::Letter(letter) = known
-        && letter.moment() < other.moment()
-    {
-        **letter = other;
-    }
+fn object(key: &str) -> String {
+    format!("object {key}")
 }

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::error::Error as StdError;
+use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
@@ -42,6 +43,12 @@ pub(super) fn why<E: ProvideErrorMetadata + StdError + Send + Sync + 'static>(er
         SdkError::TimeoutError(_) => "no answer in time".to_owned(),
         _ => deepest(&error),
     }
+}
+
+/// The error for a place where something cannot be done, with the rights that it takes where that is what is missing.
+pub(super) fn refusal(place: &impl Display, what: &str, why: &str, rights: &str) -> Error {
+    let error = Error::new(Kind::DeadLetters, format!("dead letters: {place} {what}: {why}"));
+    if why.contains("AccessDenied") { error.help(rights) } else { error }
 }
 
 /// The code by which a service names an error.

@@ -7,9 +7,11 @@ use std::collections::{HashMap, HashSet};
 
 use time::OffsetDateTime;
 
+use super::{DeadLetter, Entry};
+
 /// What a copy of a letter is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Met {
+enum Met {
     /// The first of its letter.
     New,
     /// One more of a letter that was met; or the letter as it was stored anew.
@@ -35,7 +37,7 @@ impl<H> Default for Copies<H> {
 
 impl<H> Copies<H> {
     /// Takes a copy in. Of what is left over, the handle comes back.
-    pub(super) fn meet(&mut self, id: &str, moment: Option<OffsetDateTime>, handle: H) -> (Met, Option<H>) {
+    fn meet(&mut self, id: &str, moment: Option<OffsetDateTime>, handle: H) -> (Met, Option<H>) {
         if self.settled.contains(id) {
             return (Met::LeftOver, Some(handle));
         }
@@ -57,6 +59,45 @@ impl<H> Copies<H> {
     pub(super) fn replace(&mut self, id: &str, anew: Option<OffsetDateTime>) -> Vec<H> {
         self.anew.insert(id.to_owned(), anew);
         self.open.remove(id).unwrap_or_default()
+    }
+}
+
+/// What is handed out of a walk at once: each letter once, with its newest reason.
+#[derive(Debug, Default)]
+pub(super) struct Portion {
+    pub(super) entries: Vec<Entry>,
+    /// Bytes of the letters' payloads.
+    pub(super) bytes: usize,
+    places: HashMap<String, usize>,
+}
+
+impl Portion {
+    /// Takes in what is no letter.
+    pub(super) fn damaged(&mut self, at: String, reason: String) {
+        self.entries.push(Entry::Damaged { at, reason });
+    }
+
+    /// Takes in a letter that was found where the handle says. Of what is left over, the handle comes back.
+    pub(super) fn letter<H>(&mut self, letter: DeadLetter, handle: H, copies: &mut Copies<H>) -> Option<H> {
+        let (met, left_over) = copies.meet(&letter.id, letter.moment(), handle);
+        match met {
+            Met::New => {
+                self.bytes += letter.payload.len();
+                self.places.insert(letter.id.clone(), self.entries.len());
+                self.entries.push(Entry::Letter(Box::new(letter)));
+            }
+            Met::Known => {
+                // Of two copies that were met together, the one with the newest reason counts.
+                if let Some(place) = self.places.get(&letter.id)
+                    && let Entry::Letter(known) = &mut self.entries[*place]
+                    && known.moment() < letter.moment()
+                {
+                    **known = letter;
+                }
+            }
+            Met::LeftOver => {}
+        }
+        left_over
     }
 }
 

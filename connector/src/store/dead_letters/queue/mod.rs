@@ -19,11 +19,11 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::bucket::LetterBucket;
-use super::calls::{code, retries, timeouts, together, why};
+use super::calls::{code, refusal, retries, timeouts, together, why};
 use super::place::{Config, Queue};
 use super::{DeadLetter, Large};
 use crate::aws::Aws;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::record::Fault;
 
 pub use walk::QueueWalk;
@@ -207,8 +207,7 @@ impl LetterQueue {
     }
 
     fn error(&self, what: &str, why: &str) -> Error {
-        let error = Error::new(Kind::DeadLetters, format!("dead letters: {} {what}: {why}", self.at));
-        if why.contains("AccessDenied") { error.help(RIGHTS) } else { error }
+        refusal(&self.at, what, why, RIGHTS)
     }
 }
 

@@ -12,9 +12,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{AT_ONCE, BATCH, LetterQueue, failure, until_nothing_fails};
 use crate::error::Error;
-use crate::store::dead_letters::bucket::newest;
 use crate::store::dead_letters::calls::{code, together, why};
-use crate::store::dead_letters::copies::{Copies, Met};
+use crate::store::dead_letters::copies::{Copies, Portion};
 use crate::store::dead_letters::{Anew, DeadLetter, Entry, Large, PORTION_BYTES, letter};
 
 /// How long a message stays held without being held on: what a process that died held comes back after this, in seconds.
@@ -71,44 +70,32 @@ impl QueueWalk {
     }
 
     pub(in crate::store::dead_letters) async fn next(&mut self, most: usize) -> Result<Option<Vec<Entry>>, Error> {
-        let (mut entries, mut bytes) = (Vec::new(), 0);
-        let mut places: HashMap<String, usize> = HashMap::new();
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        while !self.dry && entries.len() < most && bytes < PORTION_BYTES {
+        let mut portion = Portion::default();
+        while !self.dry && portion.entries.len() < most && portion.bytes < PORTION_BYTES {
             let mut left_over = Vec::new();
-            let received = match self.receive(most - entries.len()).await {
+            let received = match self.receive(most - portion.entries.len()).await {
                 Ok(received) => received,
-                Err(error) if entries.is_empty() => return Err(error),
+                Err(error) if portion.entries.is_empty() => return Err(error),
                 Err(error) => {
                     self.failed = Some(error);
                     break;
                 }
             };
             for (message, id, body) in received {
-                let letter = match letter::read(body.as_bytes()) {
-                    Ok(letter) => letter,
-                    Err(reason) => {
-                        entries.push(Entry::Damaged { at: format!("message {id}"), reason });
-                        continue;
+                match letter::read(body.as_bytes()) {
+                    Ok(letter) => {
+                        let copy = Copy { message, large: letter.large.clone() };
+                        left_over.extend(portion.letter(letter, copy, &mut self.copies));
                     }
-                };
-                let copy = Copy { message, large: letter.large.clone() };
-                match (self.copies.meet(&letter.id, letter.moment(), copy), places.get(&letter.id)) {
-                    ((Met::New, _), _) => {
-                        bytes += letter.payload.len();
-                        places.insert(letter.id.clone(), entries.len());
-                        entries.push(Entry::Letter(Box::new(letter)));
-                    }
-                    ((Met::LeftOver, copy), _) => left_over.extend(copy),
-                    ((Met::Known, _), Some(place)) => newest(&mut entries[*place], letter),
-                    ((Met::Known, _), None) => {}
+                    Err(reason) => portion.damaged(format!("message {id}"), reason),
                 }
             }
             self.remove(left_over).await?;
         }
-        Ok((!entries.is_empty()).then_some(entries))
+        Ok((!portion.entries.is_empty()).then_some(portion.entries))
     }
 
     /// Some more messages: the number under which each is held, its id and its body. None when the queue has no more to show.
