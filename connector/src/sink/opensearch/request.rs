@@ -11,14 +11,6 @@ use crate::operation::{Operation, Target};
 use crate::plan::tombstone;
 use crate::revision::Document;
 
-/// Appends the lines of all operations, in their order. A delete has no document line.
-pub fn encode(operations: &[Operation], out: &mut Vec<u8>) {
-    out.reserve(operations.iter().map(Operation::size).sum());
-    for operation in operations {
-        append(operation, false, out);
-    }
-}
-
 /// Appends the lines of one operation. With `require_alias` the server refuses the write when the name is no alias (any more); it heeds
 /// this on writes of documents, and ignores it on deletes ([`append_guards`]).
 pub fn append(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
@@ -198,7 +190,7 @@ mod tests {
 
     fn text(operations: &[Operation]) -> String {
         let mut out = Vec::new();
-        encode(operations, &mut out);
+        operations.iter().for_each(|operation| append(operation, false, &mut out));
         String::from_utf8(out).unwrap()
     }
 
