@@ -313,15 +313,12 @@ fn a_replay_without_an_id_sends_every_letter() {
     assert_eq!(folder.revsync(&["dead-letters", "list"]).out, "no dead letters\n");
 }
 
-#[test]
-fn a_sync_that_is_interrupted_before_it_could_begin_exits_2_with_its_counts() {
-    let folder = Folder::new();
-    folder.write("s.ion", revision("T", "a", 0, Some("{}")));
-    // A server that takes the connection and never answers: when it has come, the signal is listened for.
+/// Runs a command into a server that never answers and interrupts it; it ends with exit code 2 and the counts of nothing.
+fn interrupted(folder: &Folder, arguments: &[&str]) {
+    // When the connection has come, the signal is listened for.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let to = format!("http://{}", silent.local_addr().unwrap());
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_revsync"));
-    command.args(["--json", "sync", "s.ion", "--to", &to]).current_dir(folder.path()).env_clear();
+    let mut command = folder.command(&[arguments, &["--to", &to]].concat(), &[]);
     let running = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let _connection = silent.accept().unwrap();
     let signalled = std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
@@ -332,20 +329,18 @@ fn a_sync_that_is_interrupted_before_it_could_begin_exits_2_with_its_counts() {
 }
 
 #[test]
+fn a_sync_that_is_interrupted_before_it_could_begin_exits_2_with_its_counts() {
+    let folder = Folder::new();
+    folder.write("s.ion", revision("T", "a", 0, Some("{}")));
+    interrupted(&folder, &["--json", "sync", "s.ion"]);
+}
+
+#[test]
 fn a_replay_that_is_interrupted_exits_2_with_its_counts_and_leaves_its_letters() {
     let folder = Folder::new();
     folder.write("s.ion", revision("T", &"x".repeat(600), 0, Some("{}")));
     assert_eq!(folder.revsync(&["sync", "s.ion"]).exit, 1);
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let to = format!("http://{}", silent.local_addr().unwrap());
-    let mut command = folder.command(&["--json", "dead-letters", "replay", "--to", &to], &[]);
-    let running = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let _connection = silent.accept().unwrap();
-    let signalled = std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
-    assert!(signalled.success());
-    let output = running.wait_with_output().unwrap();
-    let counts: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((output.status.code(), &counts["received"]), (Some(2), &0.into()), "{output:?}");
+    interrupted(&folder, &["--json", "dead-letters", "replay"]);
     assert_eq!(folder.revsync(&["--json", "dead-letters", "list"]).json()["dead_letters"].as_array().unwrap().len(), 1);
 }
 

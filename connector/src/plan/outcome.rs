@@ -192,6 +192,8 @@ pub fn judge_request(status: u16, error_type: Option<&str>, what: String, after:
 #[cfg(test)]
 mod request_tests {
     use super::*;
+    use crate::operation::Target;
+    use crate::revision::VersionType;
 
     fn name(failure: &Failure) -> &'static str {
         match failure {
@@ -253,16 +255,13 @@ mod request_tests {
         );
     }
 
+    fn target() -> Target {
+        Target { index: "people".into(), id: "1".to_owned(), version: 1, version_type: VersionType::External, routing: None }
+    }
+
     #[test]
     fn a_tombstone_that_is_written_is_a_delete_and_one_that_comes_late_is_stale() {
-        let target = crate::operation::Target {
-            index: "people".into(),
-            id: "1".to_owned(),
-            version: 1,
-            version_type: crate::revision::VersionType::External,
-            routing: None,
-        };
-        let tombstone = Operation::Tombstone { target, time: 0 };
+        let tombstone = Operation::Tombstone { target: target(), time: 0 };
         assert_eq!([200, 201].map(|status| judge(&tombstone, &Reply::ok(status))), [Outcome::Deleted, Outcome::Deleted]);
         assert_eq!(judge(&tombstone, &Reply::error(409, "version_conflict_engine_exception", "")), Outcome::Stale);
         assert!(matches!(judge(&tombstone, &Reply::ok(404)), Outcome::Retry(Class::Unknown, _)), "404 answers a delete only");
@@ -270,14 +269,7 @@ mod request_tests {
 
     #[test]
     fn a_refusal_of_one_index_by_the_security_layer_blocks_it_and_loses_nothing() {
-        let target = crate::operation::Target {
-            index: "people".into(),
-            id: "1".to_owned(),
-            version: 1,
-            version_type: crate::revision::VersionType::External,
-            routing: None,
-        };
-        let outcome = judge(&Operation::Delete { target }, &Reply::error(403, "security_exception", "no permissions"));
+        let outcome = judge(&Operation::Delete { target: target() }, &Reply::error(403, "security_exception", "no permissions"));
         assert!(matches!(outcome, Outcome::Retry(Class::Blocked, _)), "{outcome:?}");
     }
 }
