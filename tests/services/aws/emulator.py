@@ -1,23 +1,38 @@
-"""An AWS emulator for tests (ministack), on a free loopback port. The argument is a folder of its own, which it removes at its end.
+"""An AWS emulator (ministack), on a free loopback port. The argument is a folder of its own, which it removes at its end.
 
-Prints "port NUMBER" once connections are taken. Stops when standard input ends, so that it never outlives the test process.
+Prints "port NUMBER" once connections are taken. Stops when standard input ends, so that it never outlives the test process, and takes
+the functions that it runs with it.
 """
 
 import asyncio
 import os
 import shutil
+import signal
 import socket
 import sys
 import threading
 
+# What a function process must not learn from whoever started this: it sees what its stack says, as on AWS.
+OTHERS = ("REVSYNC_", "AWS_", "CARGO", "RUST", "OPENSEARCH_URL")
+
 
 def main() -> None:
     home = sys.argv[1]
+    # A group of its own, so that the functions can be ended with it: they are native processes, and children of this one.
+    if os.getpgid(0) != os.getpid():
+        os.setpgid(0, 0)
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     port = listener.getsockname()[1]
-    # Read when ministack is imported, so set before. Everything that it writes goes into the folder.
+    for name in [name for name in os.environ if name.startswith(OTHERS)]:
+        del os.environ[name]
+    # Read when ministack is imported, so set before. Everything that it writes goes into the folder, and functions come back to it.
     os.environ.update(
-        GATEWAY_PORT=str(port), MINISTACK_HOST="127.0.0.1", LOG_LEVEL="WARNING", TMPDIR=home, S3_DATA_DIR=os.path.join(home, "s3")
+        GATEWAY_PORT=str(port),
+        MINISTACK_HOST="127.0.0.1",
+        AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}",
+        LOG_LEVEL="WARNING",
+        TMPDIR=home,
+        S3_DATA_DIR=os.path.join(home, "s3"),
     )
 
     from hypercorn.asyncio import serve
@@ -37,8 +52,8 @@ def end_with_input(home: str) -> None:
     while sys.stdin.buffer.read(4096):
         pass
     shutil.rmtree(home, ignore_errors=True)
-    # The server may wait for clients that wait for it.
-    os._exit(0)
+    # The server may wait for clients that wait for it, and functions for a sink: all of it ends here.
+    os.killpg(0, signal.SIGKILL)
 
 
 main()
