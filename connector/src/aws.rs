@@ -1,10 +1,19 @@
 //! AWS as every edge reaches it: the region, the source of credentials and the endpoint, made in one place.
 //!
-//! A leaf: knows no service, and sends nothing but what finding the region and credentials takes.
+//! A leaf: knows no service but that of the `secrets`, and what an error of any says, and how long a call may take.
 
+pub(crate) mod secrets;
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
 use aws_config::sts::AssumeRoleProvider;
+use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_sdk_secretsmanager::error::{ProvideErrorMetadata, SdkError};
+use aws_types::service_config::ServiceConfigKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -51,6 +60,54 @@ impl Aws {
 /// The error for a missing region.
 pub(crate) fn no_region(help: &str) -> Error {
     Error::usage("the AWS region to sign for is not known").help(help)
+}
+
+/// The address that the environment or the profile names for a service (`AWS_ENDPOINT_URL`, or that and `_` and the service's id), in place of
+/// AWS's own.
+pub(crate) fn endpoint(sdk: &SdkConfig, service: &str) -> Option<String> {
+    let key = ServiceConfigKey::builder().service_id(service).env("AWS_ENDPOINT_URL").profile("endpoint_url").build().ok()?;
+    let own = sdk.service_config().and_then(|config| config.load_config(key));
+    own.or_else(|| sdk.endpoint_url().map(str::to_owned))
+}
+
+/// How often the SDK tries a call that fails for a reason that may pass.
+pub(crate) fn retries() -> RetryConfig {
+    RetryConfig::standard().with_max_attempts(4)
+}
+
+/// How long a call may take: a letter may have tens of MiB, and whoever waits for it has a batch that is not settled.
+pub(crate) fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(5))
+        .operation_attempt_timeout(Duration::from_secs(30))
+        .operation_timeout(Duration::from_secs(60))
+        .build()
+}
+
+/// What an error of a call says, in one line.
+pub(crate) fn why<E: ProvideErrorMetadata + StdError + Send + Sync + 'static>(error: SdkError<E>) -> String {
+    match &error {
+        SdkError::ServiceError(service) => {
+            let status = service.raw().status().as_u16();
+            match (service.err().code(), service.err().message()) {
+                (Some(code), Some(message)) if !message.is_empty() => format!("{code}: {message}"),
+                (Some(code), _) => code.to_owned(),
+                (None, _) => format!("status {status}"),
+            }
+        }
+        SdkError::TimeoutError(_) => "no answer in time".to_owned(),
+        _ => deepest(&error),
+    }
+}
+
+/// The code by which a service names an error.
+pub(crate) fn code<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<&str> {
+    if let SdkError::ServiceError(service) = error { service.err().code() } else { None }
+}
+
+/// The innermost cause, which is the only one whose text is not a paraphrase.
+fn deepest(error: &(dyn StdError + 'static)) -> String {
+    std::iter::successors(Some(error), |error| (*error).source()).last().map(ToString::to_string).unwrap_or_default()
 }
 
 /// Where an AWS service is, as the query of a URL says it: `?region=…&endpoint=…`.

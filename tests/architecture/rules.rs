@@ -69,13 +69,14 @@ const EVERYTHING: &[&str] = &[
 const PURE: [&str; 5] = ["record", "revision", "operation", "codec", "plan"];
 
 /// What touches the world, the clock or chance; each an own name or the beginning of a path.
-const IMPURE: [&str; 40] = [
+const IMPURE: [&str; 41] = [
     "tokio",
     "aws_config",
     "aws_credential_types",
     "aws_types",
     "aws_sdk_kinesis",
     "aws_sdk_s3",
+    "aws_sdk_secretsmanager",
     "aws_sdk_sqs",
     "aws_sigv4",
     "aws_lambda_events",

@@ -4,6 +4,8 @@
 mod aws;
 mod delivery;
 mod function;
+#[path = "../support/runtime_api.rs"]
+mod runtime_api;
 
 use std::path::Path;
 

@@ -17,7 +17,7 @@ use crate::operations::{config, connect, put, write};
 use crate::scripted_opensearch::Scripted;
 
 fn basic(username: &str, password: Password) -> Access {
-    Access::Basic { username: username.to_owned(), password }
+    Access::Basic { username: Some(username.to_owned()), password }
 }
 
 async fn probe_error(sink: &OpenSearch) -> String {

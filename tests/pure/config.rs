@@ -60,6 +60,7 @@ fn every_key_of_the_example_that_has_a_default_stands_with_it() {
         "username",
         "password",
         "password_file",
+        "password_secret",
         "ca_file",
         "client_certificate_file",
         "region",
@@ -281,12 +282,13 @@ fn the_environment_is_put_in_where_it_is_asked_for_and_nowhere_else() {
 }
 
 #[test]
-fn a_password_comes_from_the_environment_then_from_its_file_then_from_the_address() {
+fn a_password_comes_from_the_environment_then_from_the_configuration_file_then_from_the_address() {
     let given = |text: &str, options: Overrides, set: &[(&str, &str)]| {
         let settings = Settings::resolve(read(text).unwrap(), options, &variables(set)).unwrap();
         match settings.sink.opensearch?.access {
             Access::Basic { password: Password::Given(password), .. } => Some(password.reveal().to_owned()),
             Access::Basic { password: Password::File(path), .. } => Some(format!("in {}", path.display())),
+            Access::Basic { password: Password::Stored(id), .. } => Some(format!("stored as {id}")),
             Access::Open | Access::Aws(_) | Access::Aoss(_) => None,
         }
     };
@@ -294,11 +296,48 @@ fn a_password_comes_from_the_environment_then_from_its_file_then_from_the_addres
     let with_file = || Overrides { password_file: Some("option".into()), ..with_url() };
     assert_eq!(given("", with_url(), &[]).as_deref(), Some("from-url"));
     assert_eq!(given("[sink]\npassword_file = \"file\"", with_url(), &[]).as_deref(), Some("in file"));
-    assert_eq!(given("[sink]\npassword = \"written\"\npassword_file = \"file\"", with_url(), &[]).as_deref(), Some("written"));
-    assert_eq!(given("[sink]\npassword = \"written\"\npassword_file = \"file\"", with_file(), &[]).as_deref(), Some("in option"));
-    assert_eq!(given("", with_file(), &[("REVSYNC_PASSWORD", "from variable")]).as_deref(), Some("from variable"));
+    assert_eq!(given("[sink]\npassword_secret = \"secret\"", with_url(), &[]).as_deref(), Some("stored as secret"));
+    assert_eq!(given("[sink]\npassword = \"written\"", with_url(), &[]).as_deref(), Some("written"));
+    assert_eq!(given("[sink]\npassword = \"written\"", with_file(), &[]).as_deref(), Some("in option"));
+    let with_secret = Overrides { password_secret: Some("option".into()), ..with_url() };
+    assert_eq!(given("[sink]\npassword_file = \"file\"", with_secret, &[]).as_deref(), Some("stored as option"));
+    let variable = [("REVSYNC_PASSWORD", "from variable")];
+    assert_eq!(given("[sink]\npassword_file = \"file\"", with_url(), &variable).as_deref(), Some("from variable"));
     assert_eq!(given("[sink]\nauth = \"none\"", with_url(), &[]), None);
     assert_eq!(given("", Overrides { sink: Some("local:x.db".into()), ..with_file() }, &[]), None);
+}
+
+#[test]
+fn two_passwords_in_one_place_are_refused_and_not_repeated() {
+    let address = || Overrides { sink: Some("http://ann:from-url@h:9200".into()), ..Overrides::default() };
+    let refused = |text: &str, options: Overrides, set: &[(&str, &str)]| {
+        let error = Settings::resolve(read(text).unwrap(), options, &variables(set)).unwrap_err();
+        assert!(error.help.is_some() && !error.to_string().contains("hunter2"), "{error}");
+        error.what
+    };
+    let found = |both: &str| format!("sink: expected one password, found both {both}");
+    for (keys, both) in [
+        ("password = \"hunter2\"\npassword_file = \"f\"", "password and password_file"),
+        ("password = \"hunter2\"\npassword_secret = \"s\"", "password and password_secret"),
+        ("password_secret = \"s\"\npassword_file = \"f\"", "password_file and password_secret"),
+    ] {
+        assert_eq!(refused(&format!("[sink]\n{keys}"), address(), &[]), found(both));
+    }
+    let file = || Overrides { password_file: Some("f".into()), ..address() };
+    assert_eq!(refused("", file(), &[("REVSYNC_PASSWORD", "hunter2")]), found("REVSYNC_PASSWORD and --password-file"));
+    let both = Overrides { password_secret: Some("s".into()), ..file() };
+    assert_eq!(refused("", both, &[]), found("--password-file and --password-secret"));
+}
+
+#[test]
+fn a_secret_that_names_its_user_needs_no_user_name() {
+    let text = "[sink]\nurl = \"https://h\"\npassword_secret = \"search\"";
+    let access = |options| resolved(text, options).unwrap().opensearch().unwrap().access.clone();
+    let stored = |username: Option<&str>| {
+        Access::Basic { username: username.map(str::to_owned), password: Password::Stored("search".to_owned()) }
+    };
+    assert_eq!(access(Overrides::default()), stored(None));
+    assert_eq!(access(Overrides { username: Some("ann".into()), ..Overrides::default() }), stored(Some("ann")));
 }
 
 #[test]

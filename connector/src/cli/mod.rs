@@ -50,7 +50,7 @@ First steps:
 
 Every option can also come from the environment: REVSYNC_ and its name (REVSYNC_TO, REVSYNC_AUTH).
 An option comes before its variable, and both come before the file of --config. The password of
-the sink comes only from REVSYNC_PASSWORD or a file.
+the sink comes only from REVSYNC_PASSWORD, a file or a secret of AWS Secrets Manager.
 
 Exit codes:
   0  done

@@ -52,12 +52,15 @@ pub(crate) struct SinkOptions {
     /// How requests to OpenSearch are authorised [default: basic with a user name, else none]
     #[arg(long, value_enum, value_name = "AUTH", env = "REVSYNC_AUTH", hide_env_values = true)]
     pub auth: Option<Auth>,
-    /// The user name; the password comes from REVSYNC_PASSWORD or a file
+    /// The user name; the password comes from REVSYNC_PASSWORD, a file or a secret
     #[arg(long, value_name = "NAME", env = "REVSYNC_USERNAME", hide_env_values = true)]
     pub username: Option<String>,
     /// A file that holds the password
     #[arg(long, value_name = "FILE", env = "REVSYNC_PASSWORD_FILE", hide_env_values = true)]
     pub password_file: Option<PathBuf>,
+    /// A secret of AWS Secrets Manager that holds it, by ARN or name: the password, or JSON with "password" and perhaps "username"
+    #[arg(long, value_name = "SECRET", env = "REVSYNC_PASSWORD_SECRET", hide_env_values = true)]
+    pub password_secret: Option<String>,
     /// The AWS region to sign for
     #[arg(long, value_name = "REGION", env = "REVSYNC_AWS_REGION", hide_env_values = true)]
     pub aws_region: Option<String>,
@@ -157,6 +160,7 @@ impl Overriding for SinkOptions {
         over.auth = self.auth;
         over.username = self.username.clone();
         over.password_file = self.password_file.clone();
+        over.password_secret = self.password_secret.clone();
         over.aws_region = self.aws_region.clone();
         over.assume_role_arn = self.assume_role.clone();
         over.ca_file = self.ca_file.clone();

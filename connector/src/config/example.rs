@@ -80,6 +80,7 @@ fn sample() -> File {
             username: Some("revsync".to_owned()),
             password: Some(Secret::new("")),
             password_file: Some(PathBuf::from("/run/secrets/search-password")),
+            password_secret: Some("arn:aws:secretsmanager:eu-west-1:123456789012:secret:search-AbCdEf".to_owned()),
             ca_file: Some(PathBuf::from("ca.pem")),
             client_certificate_file: Some(PathBuf::from("client.pem")),
             aws: Aws {

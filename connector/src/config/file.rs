@@ -75,12 +75,16 @@ pub struct SinkSection {
     pub url: Option<String>,
     /// How requests to OpenSearch are authorised. Default: `basic` where a user name is given, else `none`.
     pub auth: Option<Auth>,
-    /// The user name for `basic`. Default: the user name in the URL, if any.
+    /// The user name for `basic`. Default: the user name in the URL, or that in the secret of `password_secret`, if any.
     pub username: Option<String>,
     /// The password for `basic`; best given as `${NAME}`. REVSYNC_PASSWORD comes before it. Default: that in the URL, if any.
     pub password: Option<Secret>,
-    /// A file that holds the password and nothing else; read where neither REVSYNC_PASSWORD nor `password` is set. Default: none.
+    /// A file that holds the password and nothing else, in place of `password`; read again when the password is refused. Default: none.
     pub password_file: Option<PathBuf>,
+    /// The ARN or the name of a secret in AWS Secrets Manager, in place of `password`: its text is the password, or JSON with `password` and
+    /// perhaps `username`, as AWS rotates it; read again when the password is refused. Region: that of the ARN, else of the AWS environment,
+    /// which gives the credentials too; `[sink.aws]` is for signing only. Default: none.
+    pub password_secret: Option<String>,
     /// Certificates (PEM) to trust beside the system's own. Default: none.
     pub ca_file: Option<PathBuf>,
     /// A client certificate with its key (PEM). Default: none.
@@ -102,6 +106,7 @@ impl Default for SinkSection {
             username: None,
             password: None,
             password_file: None,
+            password_secret: None,
             ca_file: None,
             client_certificate_file: None,
             create_index: true,

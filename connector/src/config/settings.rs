@@ -36,6 +36,7 @@ pub struct Overrides {
     pub auth: Option<Auth>,
     pub username: Option<String>,
     pub password_file: Option<PathBuf>,
+    pub password_secret: Option<String>,
     pub ca_file: Option<PathBuf>,
     pub client_certificate_file: Option<PathBuf>,
     pub aws_region: Option<String>,
@@ -179,22 +180,45 @@ fn access(
         region: options.aws_region.clone().or_else(|| section.aws.region.clone()),
         assume_role_arn: options.assume_role_arn.clone().or_else(|| section.aws.assume_role_arn.clone()),
     };
-    match options.auth.or(section.auth).unwrap_or(if username.is_some() { Auth::Basic } else { Auth::None }) {
+    let given = [
+        ("REVSYNC_PASSWORD", environment("REVSYNC_PASSWORD").map(Secret::new).map(Password::Given)),
+        ("--password-file", options.password_file.clone().map(Password::File)),
+        ("--password-secret", options.password_secret.clone().map(Password::Stored)),
+    ];
+    let written = [
+        ("password", section.password.clone().map(Password::Given)),
+        ("password_file", section.password_file.clone().map(Password::File)),
+        ("password_secret", section.password_secret.clone().map(Password::Stored)),
+    ];
+    let password = one_of(given)?.or(one_of(written)?).or(password_in_url.map(Password::Given));
+    let has_user = username.is_some() || matches!(password, Some(Password::Stored(_)));
+    match options.auth.or(section.auth).unwrap_or(if has_user { Auth::Basic } else { Auth::None }) {
         Auth::None => Ok(Access::Open),
         Auth::Aws => Ok(Access::Aws(aws())),
         Auth::Aoss => Ok(Access::Aoss(aws())),
+        Auth::Basic if !has_user => {
+            Err(Error::usage("sink: auth is basic, but no user name is given").help("name it with --username"))
+        }
         Auth::Basic => {
-            let username =
-                username.ok_or_else(|| Error::usage("sink: auth is basic, but no user name is given").help("name it with --username"))?;
-            let written = if options.password_file.is_some() { None } else { section.password.clone() };
-            let file = || options.password_file.clone().or_else(|| section.password_file.clone()).map(Password::File);
-            let given = environment("REVSYNC_PASSWORD").map(Secret::new).or(written).map(Password::Given);
-            let password = given.or_else(file).or(password_in_url.map(Password::Given)).ok_or_else(|| {
-                Error::usage("sink: auth is basic, but no password is given")
-                    .help("set REVSYNC_PASSWORD, or name a file that holds it with --password-file")
+            let password = password.ok_or_else(|| {
+                Error::usage("sink: auth is basic, but no password is given").help(
+                    "set REVSYNC_PASSWORD, or name a file that holds it with --password-file, or a secret of AWS Secrets Manager with \
+                     --password-secret",
+                )
             })?;
             Ok(Access::Basic { username, password })
         }
+    }
+}
+
+/// The password, which one of these may give.
+fn one_of(ways: [(&str, Option<Password>); 3]) -> Result<Option<Password>, Error> {
+    let mut given = ways.into_iter().filter_map(|(name, password)| Some((name, password?)));
+    match (given.next(), given.next()) {
+        (Some((one, _)), Some((another, _))) => {
+            Err(Error::usage(format!("sink: expected one password, found both {one} and {another}")).help("leave one of them out"))
+        }
+        (first, _) => Ok(first.map(|(_, password)| password)),
     }
 }
 

@@ -60,8 +60,8 @@ pub enum Access {
     Open,
     /// By user name and password.
     Basic {
-        /// The user name.
-        username: String,
+        /// The user name; `None` takes that of the secret that the password is stored in.
+        username: Option<String>,
         /// The password, or where it is.
         password: Password,
     },
@@ -78,6 +78,9 @@ pub enum Password {
     Given(Secret),
     /// The text of a file, without the line end; read again when the server refuses it, so that a rotated password is found.
     File(PathBuf),
+    /// In AWS Secrets Manager, under this ARN or name: text, or an object with `password` and perhaps `username`; read again when the server
+    /// refuses it. It is read with the credentials of the AWS environment, in the region of the ARN or else of the AWS environment.
+    Stored(String),
 }
 
 /// A password or another value that is never shown: not by `Debug`, and not when a configuration is written out.

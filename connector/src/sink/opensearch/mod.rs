@@ -1,6 +1,6 @@
 //! OpenSearch as a sink: one `write` is one `_bulk` request.
 //!
-//! [`request`] makes the body, `client` sends it with a `proof` of who we are (`sign` and `clock` for AWS), `reply` reads the answer (and
+//! [`request`] makes the body, `client` sends it with a `proof` of who we are (`held` until it is refused; `sign` and `clock` for AWS), `reply` reads the answer (and
 //! `redact` what may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation`
 //! with what it is made, `advice` how far deletes hold in it), `inspect`, `search` and `sweep` are what the commands ask for beside writing.
 //!
@@ -13,6 +13,7 @@ mod clock;
 pub mod config;
 mod creation;
 mod describe;
+mod held;
 mod indices;
 mod inspect;
 mod proof;

@@ -1,9 +1,9 @@
 //! How the client proves who it is: not at all, by user name and password, or by signature.
 //!
-//! Each proof has a generation, so that requests that were refused with the same one bring about one refresh. Never shows a password.
+//! A password that stands somewhere is read again when it is refused, as AWS credentials are. Never shows a password.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use aws_config::Region;
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -14,25 +14,42 @@ use opensearch::http::headers::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::client::{Trouble, TroubleKind, deepest, read};
 use super::clock::Clock;
-use super::config::{Access, Password};
-use super::sign::{self, Held, Provider};
+use super::config::{Access, Password, Secret};
+use super::held::{Age, Held, Source};
+use super::sign::{self, Keys, Provider};
 use crate::aws::Aws;
-use crate::error::Error;
+use crate::aws::secrets::{Login, StoredSecret};
+use crate::error::{Error, Kind};
 
 /// What a request is sent with.
 #[derive(Debug)]
 pub(super) enum Proof {
     None,
-    Basic(Basic),
-    Signed(Arc<Held>),
+    Basic(Box<Held<Basic>>),
+    Signed(Arc<Held<Keys>>),
 }
 
+/// Where user name and password come from.
 #[derive(Debug)]
 pub(super) struct Basic {
+    /// The user name that is configured.
+    username: Option<String>,
+    password: Kept,
+}
+
+/// Where a password is kept.
+#[derive(Debug)]
+enum Kept {
+    Here(Secret),
+    File(PathBuf),
+    Secret(StoredSecret),
+}
+
+/// A header with user name and password; it is marked as sensitive, so that its `Debug` is hidden.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Header {
     username: String,
-    file: Option<PathBuf>,
-    /// The header (marked sensitive, so that its `Debug` is hidden), and how often it has been read anew.
-    header: RwLock<(HeaderValue, u64)>,
+    value: HeaderValue,
 }
 
 /// What the transport signs with.
@@ -44,7 +61,7 @@ pub(super) struct Signing {
 }
 
 impl Proof {
-    /// Reads a password's file, and finds the source of AWS credentials unless one is given.
+    /// Reads the password where it is kept, and finds the source of AWS credentials unless one is given.
     pub(super) async fn new(
         access: &Access,
         provider: Option<SharedCredentialsProvider>,
@@ -52,7 +69,12 @@ impl Proof {
     ) -> Result<(Self, Option<Signing>), Error> {
         let (aws, service) = match access {
             Access::Open => return Ok((Self::None, None)),
-            Access::Basic { username, password } => return Ok((Self::Basic(Basic::new(username, password)?), None)),
+            Access::Basic { username, password } => {
+                let held = Held::new(Basic::new(username.as_deref(), password).await?);
+                // Read here, so that what cannot be read is found at the start.
+                held.get().await?;
+                return Ok((Self::Basic(Box::new(held)), None));
+            }
             Access::Aws(aws) => (aws, "es"),
             Access::Aoss(aws) => (aws, "aoss"),
         };
@@ -61,7 +83,7 @@ impl Proof {
             (Some(_), Aws { region: None, .. }) => return Err(sign::no_region()),
             (None, aws) => sign::find(aws).await?,
         };
-        let held = Arc::new(Held::new(provider, clock.clone()));
+        let held = Arc::new(Held::new(Keys::new(provider, clock.clone())));
         let credentials = SharedCredentialsProvider::new(Provider(Arc::clone(&held)));
         Ok((Self::Signed(held), Some(Signing { credentials, region, service })))
     }
@@ -71,10 +93,10 @@ impl Proof {
         let mut headers = HeaderMap::new();
         let generation = match self {
             Self::None => 0,
-            Self::Basic(basic) => {
-                let header = basic.header.read().unwrap_or_else(PoisonError::into_inner);
-                headers.insert(AUTHORIZATION, header.0.clone());
-                header.1
+            Self::Basic(held) => {
+                let (header, generation) = held.get().await.map_err(|error| no_password(&error))?;
+                headers.insert(AUTHORIZATION, header.value);
+                generation
             }
             // Asked here as well as by the transport, because the transport's error does not tell why there are none.
             Self::Signed(held) => held.get().await.map_err(|error| no_credentials(&error))?.1,
@@ -87,7 +109,7 @@ impl Proof {
         match self {
             Self::None => false,
             Self::Signed(held) => held.refresh(generation).await,
-            Self::Basic(basic) => basic.refresh(generation),
+            Self::Basic(held) => held.refresh(generation).await,
         }
     }
 
@@ -95,35 +117,42 @@ impl Proof {
     pub(super) fn user(&self) -> String {
         match self {
             Self::None => "a client without credentials".to_owned(),
-            Self::Basic(basic) => format!("user {:?}", basic.username),
+            Self::Basic(held) => held.last().map_or_else(|| "the user".to_owned(), |header| format!("user {:?}", header.username)),
             Self::Signed(_) => "the AWS identity".to_owned(),
         }
     }
 }
 
 impl Basic {
-    fn new(username: &str, password: &Password) -> Result<Self, Error> {
-        let (header, file) = match password {
-            Password::Given(password) => (header(username, password.reveal())?, None),
-            Password::File(file) => (header(username, &read_password(file)?)?, Some(file.clone())),
+    async fn new(username: Option<&str>, password: &Password) -> Result<Self, Error> {
+        let password = match password {
+            Password::Given(password) => Kept::Here(password.clone()),
+            Password::File(file) => Kept::File(file.clone()),
+            Password::Stored(id) => Kept::Secret(StoredSecret::find(id).await?),
         };
-        Ok(Self { username: username.to_owned(), file, header: RwLock::new((header, 0)) })
+        Ok(Self { username: username.map(str::to_owned), password })
+    }
+}
+
+impl Source for Basic {
+    type Proof = Header;
+    type Error = Error;
+
+    async fn fetch(&self) -> Result<Header, Error> {
+        let Login { username, password } = match &self.password {
+            Kept::Here(password) => Login { username: None, password: password.reveal().to_owned() },
+            Kept::File(file) => Login { username: None, password: read_password(file)? },
+            Kept::Secret(secret) => secret.read().await?,
+        };
+        let username = self.username.clone().or(username).ok_or_else(|| {
+            Error::usage("sink: auth is basic, but neither --username nor the secret names a user")
+                .help("name the user with --username, or put \"username\" into the secret, beside \"password\"")
+        })?;
+        Ok(Header { value: header(&username, &password)?, username })
     }
 
-    fn refresh(&self, generation: u64) -> bool {
-        let Some(file) = &self.file else { return false };
-        let fresh = read_password(file).ok().and_then(|password| header(&self.username, &password).ok());
-        let mut header = self.header.write().unwrap_or_else(PoisonError::into_inner);
-        if header.1 != generation {
-            return true;
-        }
-        match fresh {
-            Some(fresh) if fresh != header.0 => {
-                *header = (fresh, generation + 1);
-                true
-            }
-            _ => false,
-        }
+    fn age(&self, _: &Header) -> Age {
+        Age::Good
     }
 }
 
@@ -140,6 +169,11 @@ fn read_password(file: &Path) -> Result<String, Error> {
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
+fn no_password(error: &Error) -> Trouble {
+    let kind = if error.kind == Kind::Usage { TroubleKind::NoCredentials } else { TroubleKind::Broken };
+    Trouble { kind, what: error.to_string() }
+}
+
 fn no_credentials(error: &CredentialsError) -> Trouble {
     // An answer of the credentials' source that says "not now" is an outage; that there is none, or a wrong setting, is for a person.
     let kind = match error {
@@ -154,34 +188,44 @@ mod tests {
     use super::*;
     use crate::sink::opensearch::config::Secret;
 
+    fn basic(password: Password) -> Access {
+        Access::Basic { username: Some("admin".to_owned()), password }
+    }
+
+    async fn sent(proof: &Proof) -> (u64, Vec<u8>) {
+        let (generation, headers) = proof.headers().await.unwrap();
+        (generation, headers[AUTHORIZATION].as_bytes().to_vec())
+    }
+
     #[tokio::test]
     async fn a_password_is_sent_and_never_shown() {
-        let access = Access::Basic { username: "admin".to_owned(), password: Password::Given(Secret::new("p@ss")) };
+        let access = basic(Password::Given(Secret::new("p@ss")));
         let (proof, _) = Proof::new(&access, None, &Clock::default()).await.unwrap();
-        let (_, headers) = proof.headers().await.unwrap();
-        assert_eq!(headers[AUTHORIZATION].as_bytes(), b"Basic YWRtaW46cEBzcw==");
+        assert_eq!(sent(&proof).await.1, b"Basic YWRtaW46cEBzcw==");
         let shown = format!("{access:?} {proof:?}");
         assert!(!shown.contains("p@ss") && !shown.contains("YWRtaW46"), "{shown}");
     }
 
     #[tokio::test]
     async fn a_password_file_that_is_not_there_is_found_at_the_start() {
-        let access = Access::Basic { username: "admin".to_owned(), password: Password::File("/nowhere".into()) };
+        let access = basic(Password::File("/nowhere".into()));
         let error = Proof::new(&access, None, &Clock::default()).await.unwrap_err().to_string();
         assert!(error.contains("cannot read password_file /nowhere"), "{error}");
     }
 
-    #[test]
-    fn a_rotated_password_file_is_read_again() {
+    #[tokio::test]
+    async fn a_rotated_password_file_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("password");
         std::fs::write(&file, "one\n").unwrap();
-        let basic = Basic::new("admin", &Password::File(file.clone())).unwrap();
-        assert!(!basic.refresh(0), "the same password is no reason to try again");
+        let (proof, _) = Proof::new(&basic(Password::File(file.clone())), None, &Clock::default()).await.unwrap();
+        let (first, _) = sent(&proof).await;
+        assert!(!proof.refresh(first).await, "the same password is no reason to try again");
         std::fs::write(&file, "two\n").unwrap();
-        assert!(basic.refresh(0));
-        assert!(basic.refresh(0), "another request was refused with the first password");
-        assert!(!basic.refresh(1));
-        assert_eq!(basic.header.read().unwrap().0.as_bytes(), b"Basic YWRtaW46dHdv");
+        assert!(proof.refresh(first).await);
+        assert!(proof.refresh(first).await, "another request was refused with the first password");
+        let (second, header) = sent(&proof).await;
+        assert!(!proof.refresh(second).await);
+        assert_eq!(header, b"Basic YWRtaW46dHdv");
     }
 }

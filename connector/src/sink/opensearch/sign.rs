@@ -1,7 +1,7 @@
 //! AWS credentials for signing (Signature Version 4; the signing itself is the `opensearch` crate's).
 //!
-//! That crate asks its provider for credentials on every request, and a provider such as an assumed role asks a server each time; so one
-//! cache stands between them. It never hands out what has expired, and forgets what a server has refused.
+//! That crate asks its provider for credentials on every request, and a provider such as an assumed role asks a server each time; so what was
+//! handed out is [`Held`] between them.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,74 +11,43 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 use aws_types::sdk_config::TimeSource;
-use tokio::sync::Mutex;
 
 use super::clock::Clock;
+use super::held::{Age, Held, Source};
 use crate::aws::{self, Aws};
 use crate::error::Error;
 
 /// Credentials are fetched again this long before they expire, so that none expires on the way to the server.
 const EARLY: Duration = Duration::from_secs(300);
 
-/// One set of credentials, kept until it nears its end or is refused.
+/// Where credentials come from.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Keys {
     inner: SharedCredentialsProvider,
     /// What tells whether they have expired: the clock of those who say when they do.
     clock: Clock,
-    state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    credentials: Option<Credentials>,
-    /// Counts the sets handed out, so that requests that failed with the same set bring about one refresh.
-    generation: u64,
-}
-
-impl Held {
+impl Keys {
     pub(super) fn new(inner: SharedCredentialsProvider, clock: Clock) -> Self {
-        Self { inner, clock, state: Mutex::default() }
+        Self { inner, clock }
+    }
+}
+
+impl Source for Keys {
+    type Proof = Credentials;
+    type Error = CredentialsError;
+
+    async fn fetch(&self) -> Result<Credentials, CredentialsError> {
+        self.inner.provide_credentials().await
     }
 
-    /// The credentials to sign with now, and which set they are.
-    pub(super) async fn get(&self) -> Result<(Credentials, u64), CredentialsError> {
-        let mut state = self.state.lock().await;
-        let now = self.clock.now();
-        if let Some(held) = &state.credentials
-            && left(held, now).is_none_or(|left| left > EARLY)
-        {
-            return Ok((held.clone(), state.generation));
-        }
-        match self.inner.provide_credentials().await {
-            Ok(fresh) => {
-                if state.credentials.as_ref() != Some(&fresh) {
-                    state.generation += 1;
-                    state.credentials = Some(fresh.clone());
-                }
-                Ok((fresh, state.generation))
-            }
-            // An outage of the credentials' source is bridged as long as what is held is good.
-            Err(error) => match &state.credentials {
-                Some(held) if left(held, now).is_some_and(|left| !left.is_zero()) => Ok((held.clone(), state.generation)),
-                _ => Err(error),
-            },
-        }
-    }
-
-    /// Fetches credentials anew after a server refused the set `seen`. Whether there is a new set, so that trying again makes sense.
-    pub(super) async fn refresh(&self, seen: u64) -> bool {
-        let mut state = self.state.lock().await;
-        if state.generation != seen {
-            return true;
-        }
-        match self.inner.provide_credentials().await {
-            Ok(fresh) if state.credentials.as_ref() != Some(&fresh) => {
-                state.generation += 1;
-                state.credentials = Some(fresh);
-                true
-            }
-            _ => false,
+    fn age(&self, held: &Credentials) -> Age {
+        match left(held, self.clock.now()) {
+            None => Age::Good,
+            Some(left) if left > EARLY => Age::Good,
+            Some(left) if !left.is_zero() => Age::Ending,
+            Some(_) => Age::Over,
         }
     }
 }
@@ -89,7 +58,7 @@ fn left(credentials: &Credentials, now: SystemTime) -> Option<Duration> {
 
 /// The cache as the `opensearch` crate wants it.
 #[derive(Debug)]
-pub(super) struct Provider(pub(super) Arc<Held>);
+pub(super) struct Provider(pub(super) Arc<Held<Keys>>);
 
 impl ProvideCredentials for Provider {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
@@ -147,10 +116,10 @@ mod tests {
         }
     }
 
-    fn held(lifetime: Option<Duration>, fails_from: usize) -> (Held, Arc<AtomicUsize>) {
+    fn held(lifetime: Option<Duration>, fails_from: usize) -> (Held<Keys>, Arc<AtomicUsize>) {
         let calls = Arc::new(AtomicUsize::new(0));
         let provider = Rotating { calls: Arc::clone(&calls), lifetime, fails_from };
-        (Held::new(SharedCredentialsProvider::new(provider), Clock::default()), calls)
+        (Held::new(Keys::new(SharedCredentialsProvider::new(provider), Clock::default())), calls)
     }
 
     #[tokio::test]
@@ -189,7 +158,7 @@ mod tests {
         held.get().await.unwrap();
         #[expect(clippy::disallowed_methods, reason = "the server's clock is a quarter of an hour ahead of this one")]
         let ahead = SystemTime::now() + Duration::from_secs(900);
-        assert!(held.clock.correct("h:1", 0, ahead));
+        assert!(held.source().clock.correct("h:1", 0, ahead));
         assert_eq!(held.get().await.unwrap().0.access_key_id(), "key2");
         assert_eq!(calls.load(Ordering::SeqCst), 2);
     }

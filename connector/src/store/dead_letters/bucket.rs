@@ -11,11 +11,11 @@ use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use bytes::Bytes;
 
-use super::calls::{refusal, retries, timeouts, together, why};
+use super::calls::{refusal, together};
 use super::copies::{Copies, Portion};
 use super::place::Bucket;
 use super::{Anew, DeadLetter, Entry, PORTION_BYTES, letter};
-use crate::aws::Aws;
+use crate::aws::{self, Aws, retries, timeouts, why};
 use crate::error::Error;
 
 /// The rights that it takes.
@@ -42,7 +42,7 @@ impl LetterBucket {
         let help = "add ?region=… to the s3:// URL, set region under [dead_letters.aws], or AWS_REGION";
         let sdk = Aws { region, ..aws.clone() }.load(credentials, help).await?;
         let mut config = Builder::from(&sdk).timeout_config(timeouts()).retry_config(retries());
-        if let Some(endpoint) = &at.reach.endpoint {
+        if let Some(endpoint) = at.reach.endpoint.clone().or_else(|| aws::endpoint(&sdk, "S3")) {
             // A host of one's own has no name for every bucket.
             config = config.endpoint_url(endpoint).force_path_style(true);
         }

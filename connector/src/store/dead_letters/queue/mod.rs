@@ -19,10 +19,10 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::bucket::LetterBucket;
-use super::calls::{code, refusal, retries, timeouts, together, why};
+use super::calls::{refusal, together};
 use super::place::{Config, Queue};
 use super::{DeadLetter, Large};
-use crate::aws::Aws;
+use crate::aws::{Aws, code, retries, timeouts, why};
 use crate::error::Error;
 use crate::record::Fault;
 

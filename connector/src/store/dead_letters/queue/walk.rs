@@ -11,8 +11,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{AT_ONCE, BATCH, LetterQueue, failure, until_nothing_fails};
+use crate::aws::{code, why};
 use crate::error::Error;
-use crate::store::dead_letters::calls::{code, together, why};
+use crate::store::dead_letters::calls::together;
 use crate::store::dead_letters::copies::{Copies, Portion};
 use crate::store::dead_letters::{Anew, DeadLetter, Entry, Large, PORTION_BYTES, letter};
 
