@@ -47,6 +47,11 @@ pub(crate) fn emulator() -> Option<&'static Emulator> {
 }
 
 impl Emulator {
+    /// One that was started elsewhere, at `http://HOST:PORT`.
+    pub(crate) fn at(url: &str) -> Self {
+        Self { address: url.strip_prefix("http://").expect("an address in clear text").to_owned() }
+    }
+
     /// `http://HOST:PORT`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -127,9 +132,14 @@ impl Emulator {
 
     /// One call of SQS.
     pub(crate) fn sqs(&self, action: &str, input: Value) -> Value {
-        let headers = [("X-Amz-Target", format!("AmazonSQS.{action}")), ("Content-Type", "application/x-amz-json-1.0".to_owned())];
-        let (status, body) = self.request("POST", "/", &headers, &serde_json::to_vec(&input).expect("JSON"));
-        assert_eq!(status, 200, "{action}: {}", String::from_utf8_lossy(&body));
+        self.call(&format!("AmazonSQS.{action}"), &input)
+    }
+
+    /// One call of a service that speaks JSON, by its target: `AmazonSQS.SendMessage`, `Kinesis_20131202.PutRecords` …
+    pub(crate) fn call(&self, target: &str, input: &Value) -> Value {
+        let headers = [("X-Amz-Target", target.to_owned()), ("Content-Type", "application/x-amz-json-1.1".to_owned())];
+        let (status, body) = self.request("POST", "/", &headers, &serde_json::to_vec(input).expect("JSON"));
+        assert_eq!(status, 200, "{target}: {}", String::from_utf8_lossy(&body));
         serde_json::from_slice(&body).unwrap_or_default()
     }
 

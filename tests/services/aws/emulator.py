@@ -1,4 +1,4 @@
-"""An AWS emulator (ministack), on a free loopback port. The argument is a folder of its own, which it removes at its end.
+"""An AWS emulator (ministack), on a free loopback port. The first argument is a folder of its own, the last what it removes at its end.
 
 Prints "port NUMBER" once connections are taken. Stops when standard input ends, so that it never outlives the test process, and takes
 the functions that it runs with it.
@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 # What a function process must not learn from whoever started this: it sees what its stack says, as on AWS.
 OTHERS = ("REVSYNC_", "AWS_", "CARGO", "RUST", "OPENSEARCH_URL")
@@ -43,15 +44,20 @@ def main() -> None:
     config.bind = [f"fd://{listener.detach()}"]
     config.loglevel = "WARNING"
     config.keep_alive_timeout = 75
-    threading.Thread(target=end_with_input, args=(home,), daemon=True).start()
+    threading.Thread(target=end_with_input, args=(sys.argv[-1],), daemon=True).start()
     print(f"port {port}", flush=True)
     asyncio.run(serve(app, config))
 
 
-def end_with_input(home: str) -> None:
+def end_with_input(folder: str) -> None:
     while sys.stdin.buffer.read(4096):
         pass
-    shutil.rmtree(home, ignore_errors=True)
+    # Others that end now may still write into it.
+    for _ in range(100):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            break
+        time.sleep(0.1)
     # The server may wait for clients that wait for it, and functions for a sink: all of it ends here.
     os.killpg(0, signal.SIGKILL)
 
