@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::machine::{documented, elsewhere, machine};
+use crate::machine::{documented, elsewhere, machine, wait_for};
 
 #[test]
 fn the_first_documented_command_deploys_the_stack_and_the_second_shows_a_document_arriving() {
@@ -23,7 +23,7 @@ fn the_first_documented_command_deploys_the_stack_and_the_second_shows_a_documen
     for index in ["person", "vehicle_registration"] {
         let of = |(id, one): (&String, &Value)| (id.clone(), (one["version"].as_u64().unwrap(), one["source"].clone()));
         let expected: BTreeMap<String, (u64, Value)> = expected[index].as_object().unwrap().iter().map(of).collect();
-        assert_eq!(machine.documents(index), expected);
+        wait_for("all documents", || (machine.documents(index) == expected).then_some(()));
     }
 
     let again = machine.run(&documented[1]).ended_well();
@@ -38,7 +38,7 @@ fn an_up_that_broke_off_is_ended_by_down_and_leaves_nothing() {
     let run = |variables: &str, command: &str| elsewhere(&home, &format!("{variables} infra/emulator {command}"));
     let theirs = format!("OPENSEARCH_URL={}", machine.opensearch.url());
     let broken = run(&format!("{theirs} REVSYNC_EMULATOR_BINARIES=/nowhere"), "up");
-    assert!(broken.exit == 1 && broken.err.contains("error: "), "{broken:?}");
+    assert!(broken.exit == 1 && broken.err.contains("error: expected the function's binary at /nowhere/"), "{broken:?}");
     let address = std::fs::read_to_string(home.join("aws.url")).unwrap().replace("http://", "");
     assert!(TcpStream::connect(&address).is_ok(), "what was started before runs");
     run("", "down").ended_well();
