@@ -6,13 +6,16 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use aws_lambda_events::kinesis::KinesisEvent;
-use lambda_runtime::{LambdaEvent, service_fn};
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use revsync::cli::Parts;
-use revsync_lambda::handle;
+use revsync::error::Error;
+use revsync::run::panics;
+use revsync_lambda::{Batch, error_type, handle};
+use serde_json::value::RawValue;
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    panics::hide_messages();
     let parts = match Parts::from_environment(&|name| std::env::var(name).ok()).await {
         Ok(parts) => parts,
         Err(error) => {
@@ -21,10 +24,12 @@ async fn main() -> ExitCode {
         }
     };
     let parts = &parts;
-    let answer = async |event: LambdaEvent<KinesisEvent>| {
+    // Read here, because the runtime would say only that it could not, and quote what it found.
+    let answer = async |event: LambdaEvent<Box<RawValue>>| {
+        let batch = Batch::read(event.payload.get()).map_err(diagnostic)?;
         #[expect(clippy::disallowed_methods, reason = "an invocation's deadline is given by the wall clock")]
         let left = event.context.deadline().duration_since(SystemTime::now()).unwrap_or_default();
-        handle(event.payload, parts.line(), left).await.map_err(lambda_runtime::Error::from)
+        handle(batch, parts.line(), left).await.map_err(diagnostic)
     };
     match lambda_runtime::run(service_fn(answer)).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,4 +38,8 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn diagnostic(error: Error) -> Diagnostic {
+    Diagnostic { error_type: error_type(error.kind).to_owned(), error_message: error.to_string() }
 }
