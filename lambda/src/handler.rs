@@ -27,7 +27,16 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// The least part of an invocation's time that is kept back, where all of it is short: Lambda's shortest time-out is one second.
 const MARGIN_PART: u32 = 4;
 
-/// The whole handler: delivers the records of one event through a line of its own, within the time that is left for the invocation.
+/// What a batch comes to where the function does not fail.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The first record to send again; `None` where nothing is.
+    pub first: Option<SequenceNumber>,
+    /// Why it has to be sent again.
+    pub why: Option<Error>,
+}
+
+/// The whole handler: delivers the records of one event through a line of their own, within the time that is left for the invocation.
 ///
 /// What could not be settled in that time, or because an edge is down, is answered as the first record to send again. Where no time is left,
 /// nothing is begun. Nothing of the line is under way any more when this returns: the process may be frozen then.
@@ -35,17 +44,19 @@ const MARGIN_PART: u32 = 4;
 /// # Errors
 /// What a person has to put right (a sink that refuses the pipeline, a configuration that cannot be, a bug), and a sink that cannot be
 /// finished: the whole batch fails, and Lambda sends it again.
-pub async fn handle(batch: Batch, line: Deliver, left: Duration) -> Result<KinesisEventResponse, Error> {
+pub async fn handle(batch: Batch, line: &mut Deliver, left: Duration) -> Result<Answer, Error> {
     match guard(deliver(batch.records, line, left)).await {
-        Ok(delivered) => delivered.map(reply),
+        Ok(delivered) => delivered,
         Err(panic) => Err(Error::new(Kind::Bug, panic.reason).help("report it with this place; the batch comes again")),
     }
 }
 
 /// Delivers the records of one shard. Answers the first that is not settled.
-async fn deliver(records: Vec<Record>, mut line: Deliver, left: Duration) -> Result<Option<SequenceNumber>, Error> {
+async fn deliver(records: Vec<Record>, line: &mut Deliver, left: Duration) -> Result<Answer, Error> {
+    let late = |what: &str| Some(Error::new(Kind::Pending, what));
     if left.is_zero() {
-        return Ok(first_unsettled(records.iter().map(|record| &record.position)));
+        let why = late("no time was left for the invocation when it began");
+        return Ok(Answer { first: first_unsettled(records.iter().map(|record| &record.position)), why });
     }
     let margin = MARGIN.min(left / MARGIN_PART);
     let mut taken = 0;
@@ -63,10 +74,12 @@ async fn deliver(records: Vec<Record>, mut line: Deliver, left: Duration) -> Res
     let open = line.ledger().first_unsettled().map(|(_, position)| position);
     let first = first_unsettled(open.chain(records.get(taken).map(|record| &record.position)));
     match (ended, first) {
-        (Ok(Ok(())), first) => Ok(first),
+        (Ok(Ok(())), first) => Ok(Answer { first, why: None }),
         // Out of time or patience, or a dead letter that could not be stored: everything before the first open record holds.
-        (Err(_), Some(first)) => Ok(Some(first)),
-        (Ok(Err(error)), Some(first)) if matches!(error.kind, Kind::Pending | Kind::DeadLetters) => Ok(Some(first)),
+        (Err(_), Some(first)) => Ok(Answer { first: Some(first), why: late("the time of the invocation ran out") }),
+        (Ok(Err(error)), Some(first)) if matches!(error.kind, Kind::Pending | Kind::DeadLetters) => {
+            Ok(Answer { first: Some(first), why: Some(error) })
+        }
         (Ok(Err(error)), _) => Err(error),
         (Err(_), None) => Err(Error::new(Kind::Pending, "the time of the invocation ran out while the sink was being finished")),
     }
