@@ -38,6 +38,8 @@ pub enum Kind {
     Pending,
     /// The run was interrupted.
     Interrupted,
+    /// The connector's own: it panicked.
+    Bug,
 }
 
 /// An error that ends a command with exit code 2.

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use revsync::cli::{Cli, run};
 use revsync::error::Exit;
+use revsync::run::panics;
 
 fn main() -> ExitCode {
+    panics::hide_messages();
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,

@@ -5,34 +5,62 @@
 //! sequence number it is given, so only that one means anything (reference of the event and the reply: AWS Lambda developer guide,
 //! "Using Lambda with Kinesis", "Configuring partial batch response").
 
-use std::sync::Arc;
+mod event;
+
 use std::time::Duration;
 
-use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::streams::KinesisEventResponse;
 use revsync::error::{Error, Kind};
-use revsync::record::{Origin, Position, Record, SequenceNumber};
+use revsync::record::{Position, Record, SequenceNumber};
 use revsync::run::deliver::Deliver;
+use revsync::run::panics::guard;
+use tokio::time::timeout;
 
-/// What is kept back of an invocation's time for ending what is under way and answering.
+pub use event::Batch;
+
+/// What is kept back of an invocation's time, where that is long enough: one half for requests that are with the sink and letters that are
+/// being stored to come to their end, which spares sending them again; the other for abandoning the rest and for the answer to arrive. A bulk
+/// request and a batch of letters take well below a second on a day on which they come to an end at all, and answering takes milliseconds, on
+/// the smallest function some tens of them. A longer margin would take from the work of every invocation that runs to its deadline.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// The whole handler: delivers the records of one event through a line of its own, within the time that is left for the invocation.
+/// The least part of an invocation's time that is kept back, where all of it is short: Lambda's shortest time-out is one second.
+const MARGIN_PART: u32 = 4;
+
+/// What a batch comes to where the function does not fail.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The first record to send again; `None` where nothing is.
+    pub first: Option<SequenceNumber>,
+    /// Why it has to be sent again.
+    pub why: Option<Error>,
+}
+
+/// The whole handler: delivers the records of one event through a line of their own, within the time that is left for the invocation.
 ///
-/// What could not be settled in that time, or because an edge is down, is answered as the first record to send again.
+/// What could not be settled in that time, or because an edge is down, is answered as the first record to send again. Where no time is left,
+/// nothing is begun. Nothing of the line is under way any more when this returns: the process may be frozen then.
 ///
 /// # Errors
-/// What a person has to put right (a sink that refuses the pipeline, a configuration that cannot be), and a sink that cannot be
+/// What a person has to put right (a sink that refuses the pipeline, a configuration that cannot be, a bug), and a sink that cannot be
 /// finished: the whole batch fails, and Lambda sends it again.
-pub async fn handle(event: KinesisEvent, line: Deliver, left: Duration) -> Result<KinesisEventResponse, Error> {
-    deliver(records(event), line, left).await.map(reply)
+pub async fn handle(batch: Batch, line: &mut Deliver, left: Duration) -> Result<Answer, Error> {
+    match guard(deliver(batch.records, line, left)).await {
+        Ok(delivered) => delivered,
+        Err(panic) => Err(Error::new(Kind::Bug, panic.reason).help("report it with this place; the batch comes again")),
+    }
 }
 
 /// Delivers the records of one shard. Answers the first that is not settled.
-async fn deliver(records: Vec<Record>, mut line: Deliver, left: Duration) -> Result<Option<SequenceNumber>, Error> {
-    let margin = MARGIN.min(left / 4);
+async fn deliver(records: Vec<Record>, line: &mut Deliver, left: Duration) -> Result<Answer, Error> {
+    let late = |what: &str| Some(Error::new(Kind::Pending, what));
+    if left.is_zero() {
+        let why = late("no time was left for the invocation when it began");
+        return Ok(Answer { first: first_unsettled(records.iter().map(|record| &record.position)), why });
+    }
+    let margin = MARGIN.min(left / MARGIN_PART);
     let mut taken = 0;
-    let ended = tokio::time::timeout(left - margin, async {
+    let ended = timeout(left - margin, async {
         for record in &records {
             line.push(record).await?;
             taken += 1;
@@ -46,38 +74,15 @@ async fn deliver(records: Vec<Record>, mut line: Deliver, left: Duration) -> Res
     let open = line.ledger().first_unsettled().map(|(_, position)| position);
     let first = first_unsettled(open.chain(records.get(taken).map(|record| &record.position)));
     match (ended, first) {
-        (Ok(Ok(())), first) => Ok(first),
+        (Ok(Ok(())), first) => Ok(Answer { first, why: None }),
         // Out of time or patience, or a dead letter that could not be stored: everything before the first open record holds.
-        (Err(_), Some(first)) => Ok(Some(first)),
-        (Ok(Err(error)), Some(first)) if matches!(error.kind, Kind::Pending | Kind::DeadLetters) => Ok(Some(first)),
+        (Err(_), Some(first)) => Ok(Answer { first: Some(first), why: late("the time of the invocation ran out") }),
+        (Ok(Err(error)), Some(first)) if matches!(error.kind, Kind::Pending | Kind::DeadLetters) => {
+            Ok(Answer { first: Some(first), why: Some(error) })
+        }
         (Ok(Err(error)), _) => Err(error),
         (Err(_), None) => Err(Error::new(Kind::Pending, "the time of the invocation ran out while the sink was being finished")),
     }
-}
-
-/// The records of an event, in its order, as the producer wrote them: aggregates are taken apart later, by the codec.
-///
-/// The stream is the event source's ARN; the shard is named only inside `eventID`, before the colon.
-pub fn records(event: KinesisEvent) -> Vec<Record> {
-    let mut latest: Option<Arc<Origin>> = None;
-    let mut records = Vec::with_capacity(event.records.len());
-    for record in event.records {
-        let id = record.event_id.unwrap_or_default();
-        let shard = id.split_once(':').map_or("", |(shard, _)| shard);
-        let stream = record.event_source_arn.unwrap_or_default();
-        let origin = match &latest {
-            Some(origin) if origin.shard == shard && origin.stream == stream => Arc::clone(origin),
-            _ => Arc::new(Origin { stream, shard: shard.to_owned() }),
-        };
-        latest = Some(Arc::clone(&origin));
-        records.push(Record {
-            origin,
-            position: Position::Sequence { number: SequenceNumber(record.kinesis.sequence_number), sub: None },
-            data: record.kinesis.data.0.into(),
-            damage: None,
-        });
-    }
-    records
 }
 
 /// The lowest sequence number of the positions that are not settled. A part of an aggregate counts as its whole Kinesis record, which
@@ -98,4 +103,17 @@ pub fn reply(first_unsettled: Option<SequenceNumber>) -> KinesisEventResponse {
     let mut reply = KinesisEventResponse::default();
     reply.set_failures(first_unsettled.map(|number| number.0));
     reply
+}
+
+/// The `errorType` of an error of the function, by which an alarm or a filter can tell it.
+pub fn error_type(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Usage => "Revsync.Configuration",
+        Kind::Source => "Revsync.Event",
+        Kind::Sink => "Revsync.Sink",
+        Kind::DeadLetters => "Revsync.DeadLetters",
+        Kind::Pending => "Revsync.Pending",
+        Kind::Interrupted => "Revsync.Interrupted",
+        Kind::Bug => "Revsync.Bug",
+    }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_lambda_events::kinesis::KinesisEvent;
 use revsync::codec::{Content, Decoder};
 use revsync::error::{Error, Kind};
 use revsync::metrics::Notes;
@@ -15,9 +14,9 @@ use revsync::record::Position;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::sink::{Pending, Sink};
 use revsync::store::dead_letters::DeadLetters;
-use revsync_lambda::{handle, records};
+use revsync_lambda::{Batch, handle};
 
-use crate::read;
+use crate::fixture;
 
 /// More than any of these tests takes.
 const LONG_ENOUGH: Duration = Duration::from_secs(60);
@@ -66,14 +65,14 @@ impl Sink for Scripted {
     }
 }
 
-fn registrations() -> KinesisEvent {
-    read("vehicle-registration/lambda-event.json")
+fn registrations() -> Batch {
+    Batch::read(&fixture("vehicle-registration/lambda-event.json")).expect("a Kinesis event")
 }
 
 /// The Kinesis record that brings the first revision of a document.
 fn first_record_of(id: &str) -> String {
     let (mut decoder, mut notes) = (Decoder::default(), Notes::default());
-    for record in records(registrations()) {
+    for record in registrations().records {
         let mut units = Vec::new();
         decoder.decode(&record, &mut units, &mut notes);
         let about_it = |content: &Content| matches!(content, Content::Revision(revision) if id.is_empty() || revision.id == id);

@@ -1,20 +1,14 @@
 //! The function as Lambda runs it: the real binary, asked and answering over the Runtime API, and a file of bulk lines or nobody at its end.
 
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-use crate::aws;
 use crate::runtime_api::{Answer, Function, command};
+use crate::{aws, fixture};
 
 /// More than any of these tests takes.
 const LONG_ENOUGH: Duration = Duration::from_secs(60);
-
-fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name);
-    std::fs::read_to_string(path).expect("a fixture")
-}
 
 fn done() -> Answer {
     Answer::Response(r#"{"batchItemFailures":[]}"#.to_owned())

@@ -9,21 +9,20 @@ mod runtime_api;
 
 use std::path::Path;
 
-use aws_lambda_events::kinesis::KinesisEvent;
+use revsync::error::Kind;
 use revsync::record::{Position, Record, SequenceNumber};
-use revsync_lambda::{first_unsettled, records, reply};
+use revsync_lambda::{Batch, first_unsettled, reply};
 
 const STREAM: &str = "arn:aws:kinesis:eu-west-1:000000000000:stream/example";
 const LONG: &str = "49545115243490985018280067714973144582180062593244200961";
 
-fn event(case: &str) -> KinesisEvent {
-    read(&format!("kinesis_event/{case}.json"))
+fn records(case: &str) -> Vec<Record> {
+    Batch::read(&fixture(&format!("kinesis_event/{case}.json"))).expect("a Kinesis event").records
 }
 
-fn read(fixture: &str) -> KinesisEvent {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(fixture);
-    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).expect("a Kinesis event")
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn number(text: &str) -> SequenceNumber {
@@ -46,7 +45,7 @@ fn json(first: Option<&str>) -> String {
 
 #[test]
 fn records_keep_their_order_their_bytes_and_where_they_came_from() {
-    let records = records(event("plain"));
+    let records = records("plain");
     assert_eq!(numbers(&records), ["49590010", "49590011", "49590012"]);
     assert_eq!(records.iter().map(|record| record.data.as_ref()).collect::<Vec<_>>(), [&b"first"[..], b"second", b""]);
     for record in &records {
@@ -57,7 +56,7 @@ fn records_keep_their_order_their_bytes_and_where_they_came_from() {
 
 #[test]
 fn an_aggregate_is_handed_on_whole_under_its_outer_number() {
-    let records = records(event("aggregate"));
+    let records = records("aggregate");
     assert_eq!(numbers(&records), ["49590020", "49590021"]);
     assert_eq!(records[0].data[..4], [0xF3, 0x89, 0x9A, 0xC2]);
     assert_eq!(records[1].data.as_ref(), b"alone");
@@ -65,10 +64,9 @@ fn an_aggregate_is_handed_on_whole_under_its_outer_number() {
 
 #[test]
 fn an_event_without_ids_is_still_read() {
-    let event: KinesisEvent =
-        serde_json::from_str(r#"{"Records":[{"kinesis":{"data":"YQ==","sequenceNumber":"7","approximateArrivalTimestamp":1}}]}"#)
-            .expect("an event");
-    let records = records(event);
+    let event = r#"{"Records":[{"kinesis":{"data":"YQ==","sequenceNumber":"7","approximateArrivalTimestamp":1.25}}]}"#;
+    let Batch { records, oldest } = Batch::read(event).expect("an event");
+    assert_eq!(oldest, Some(1_250));
     assert_eq!(numbers(&records), ["7"]);
     assert_eq!((records[0].origin.stream.as_str(), records[0].origin.shard.as_str()), ("", ""));
 }
@@ -97,7 +95,7 @@ fn sequence_numbers_are_compared_by_length_and_then_by_bytes() {
 
 #[test]
 fn numbers_that_grow_by_a_digit_keep_their_order() {
-    let records = records(event("growing_numbers"));
+    let records = records("growing_numbers");
     assert_eq!(numbers(&records), ["999", "1000", LONG]);
     for first in 0..records.len() {
         let open = records[first..].iter().rev().map(|record| &record.position);
@@ -106,29 +104,53 @@ fn numbers_that_grow_by_a_digit_keep_their_order() {
 }
 
 #[test]
-fn ten_thousand_records_come_in_order() {
-    let mut many = event("plain");
-    let one = many.records[0].clone();
-    many.records = (9_000..19_000)
-        .map(|n| {
-            let mut record = one.clone();
-            record.kinesis.sequence_number = n.to_string();
-            record
-        })
-        .collect();
-    let records = records(many);
-    assert_eq!(records.len(), 10_000);
-    assert!(records.is_sorted_by_key(|record| record.position.clone()));
+fn records_that_come_out_of_order_are_put_in_order() {
+    let record =
+        |number: &str| format!(r#"{{"kinesis":{{"data":"YQ==","sequenceNumber":"{number}","approximateArrivalTimestamp":{number}}}}}"#);
+    let event = format!(r#"{{"Records":[{},{},{}]}}"#, record("100"), record("99"), record("20"));
+    let Batch { records, oldest } = Batch::read(&event).expect("an event");
+    assert_eq!((numbers(&records), oldest), (vec!["20", "99", "100"], Some(20_000)));
 }
 
 #[test]
-fn an_event_of_another_source_is_an_error_and_no_silent_success() {
-    for text in [
-        r#"{"eventSource":"aws:kafka","records":{"orders-0":[]}}"#,
-        r#"{"Records":[{"messageId":"1","body":"x"}]}"#,
-        r#"{"Records":[{"kinesis":{"data":"not base64!","sequenceNumber":"7","approximateArrivalTimestamp":1}}]}"#,
-        "{}",
+fn an_event_of_another_source_is_refused_by_its_name() {
+    for (event, found) in [
+        (r#"{"eventSource":"aws:kafka","records":{"orders-0":[]}}"#, "one of aws:kafka"),
+        (r#"{"Records":[{"messageId":"1","body":"a secret","eventSource":"aws:sqs"}]}"#, "one of aws:sqs"),
+        (r#"{"Records":[{"EventSource":"aws:sns","Sns":{"Message":"a secret"}}]}"#, "one of aws:sns"),
+        (r#"{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"a secret"}}}]}"#, "one of aws:s3"),
+        (r#"{"source":"aws.events","detail":{"a":"a secret"}}"#, "one of aws.events"),
+        (r#"{"Records":[{"eventSource":"a secret, long and with spaces"}]}"#, "one of another source"),
+        (r#"{"Records":[{"messageId":"1","body":"a secret"}]}"#, r#"no "kinesis" in record 0"#),
+        (r#"{"Records":[{"kinesis":{"data":"YQ=="}}]}"#, "no sequence number in record 0"),
+        (r#"{"Records":[{"kinesis":{"data":"YQ==","sequenceNumber":""}}]}"#, "no sequence number in record 0"),
+        (r#"{"Records":["a secret"]}"#, "something else in place of record 0"),
+        (r#"{"Records":"a secret"}"#, "something else"),
+        (r#"{"key1":"a secret"}"#, "one without Records"),
+        ("[\"a secret\"]", "something else"),
+        ("{}", "one without Records"),
     ] {
-        assert!(serde_json::from_str::<KinesisEvent>(text).is_err(), "{text}");
+        let error = Batch::read(event).expect_err(event);
+        assert_eq!(error.kind, Kind::Source);
+        let expected = format!("expected an event of a Kinesis stream (eventSource aws:kinesis), found {found}; nothing was done; invoke");
+        assert!(error.to_string().starts_with(&expected) && !error.to_string().contains("secret"), "{event}: {error}");
+    }
+}
+
+#[test]
+fn a_damaged_record_is_told_apart_where_it_has_a_number() {
+    let whole = r#"{"kinesis":{"data":"YQ==","sequenceNumber":"8","approximateArrivalTimestamp":1}}"#;
+    for (damaged, found) in [
+        (r#"{"kinesis":{"data":"not base64!","sequenceNumber":"7","approximateArrivalTimestamp":1}}"#, "something else"),
+        (r#"{"kinesis":{"sequenceNumber":"7","approximateArrivalTimestamp":1}}"#, "none"),
+        (r#"{"kinesis":{"data":null,"sequenceNumber":"7","approximateArrivalTimestamp":1}}"#, "none"),
+    ] {
+        let records = Batch::read(&format!(r#"{{"Records":[{damaged},{whole}]}}"#)).expect("an event").records;
+        assert_eq!(numbers(&records), ["7", "8"]);
+        let fault = records[0].damage.clone().expect("damage");
+        let reason = format!("expected a Kinesis record with data in Base64, found {found}; the payload is the record as the event has it");
+        assert_eq!((fault.kind.as_str(), fault.reason), ("undecodable", reason));
+        assert_eq!(records[0].data, damaged.as_bytes());
+        assert!(records[1].damage.is_none());
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use revsync::metrics::instruments::{ALL, Kind};
 use revsync::metrics::{Counts, Skip};
@@ -34,9 +35,11 @@ async fn every_instrument_is_there_before_anything_happens() {
     let bench = Bench::new();
     let _line = bench.line();
     let shown = shown(&snapshotter);
-    for (name, kind, label, help) in ALL {
+    for (name, kind, unit, label, help) in ALL {
         assert!(!help.is_empty() && name.starts_with("revsync_"), "{name}");
         assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
+        let measured = [("bytes", Unit::Bytes), ("seconds", Unit::Seconds)].into_iter().find(|(word, _)| name.contains(word));
+        assert_eq!(unit, measured.map_or(Unit::Count, |(_, unit)| unit), "{name}");
         let is_there = shown.keys().any(|key| key.split('{').next() == Some(name));
         // A distribution of nothing, and the state of no index, show nothing.
         assert!(is_there || kind == Kind::Histogram || label == Some("index"), "{name}");
@@ -50,7 +53,7 @@ async fn every_instrument_is_there_before_anything_happens() {
 #[test]
 fn every_instrument_is_documented() {
     let readme = include_str!("../../README.md");
-    for (name, _, _, help) in ALL {
+    for (name, _, _, _, help) in ALL {
         assert!(readme.contains(&format!("`{name}")) && readme.contains(help), "the README does not explain {name}: {help}");
     }
 }

@@ -11,6 +11,7 @@ mod delivery_content;
 mod delivery_index;
 mod delivery_log;
 mod delivery_outages;
+mod delivery_panics;
 mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]

@@ -22,15 +22,16 @@ mod table;
 mod terminal;
 
 pub use options::Global;
-pub use parts::Parts;
+pub use parts::{Parts, variables as function_variables};
 pub use progress::Progress;
 pub use report::{Run, exit as exit_of, human as human_report};
 pub use terminal::{Paint, Terminal};
 
+use std::path::Path;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use tracing::Level;
+use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -147,13 +148,18 @@ impl Context<'_> {
     }
 
     fn file(&self) -> Result<File, Error> {
-        let Some(path) = &self.global.config else { return Ok(File::default()) };
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Error::usage(format!("configuration file {name}: {error}")).help("revsync config example prints a file to begin with")
-        })?;
-        parse(&text, &name, self.environment)
+        file(self.global.config.as_deref(), self.environment)
     }
+}
+
+/// Reads the configuration file, where one is named.
+fn file(path: Option<&Path>, environment: Environment<'_>) -> Result<File, Error> {
+    let Some(path) = path else { return Ok(File::default()) };
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Error::usage(format!("configuration file {name}: {error}")).help("revsync config example prints a file to begin with")
+    })?;
+    parse(&text, &name, environment)
 }
 
 /// Does what the command line asks for. `environment` is the only way in which the environment is read, but for what the option parser did.
@@ -189,10 +195,14 @@ fn log(global: &Global, terminal: &Terminal, environment: Environment<'_>) {
         (false, _) => "debug,revsync=trace",
     };
     let filter = environment("RUST_LOG").and_then(|wanted| EnvFilter::try_new(wanted).ok()).unwrap_or_else(|| EnvFilter::new(level));
-    // The finest lines of the libraries below quote requests, and with the right variable in the environment whole bodies.
-    let quoting = filter_fn(|line| *line.level() < Level::TRACE || line.target().starts_with("revsync"));
     let lines = fmt::layer().with_ansi(terminal.paint_err.0).with_target(global.verbose > 1).with_writer(terminal.log_writer());
     let lines = if global.verbose > 0 { lines.boxed() } else { lines.without_time().boxed() };
     // A second command in one process, as in a test, speaks through the first one's writer.
-    let _ = tracing_subscriber::registry().with(lines.with_filter(filter.and(quoting))).try_init();
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter.and(filter_fn(may_be_told)))).try_init();
+}
+
+/// Whether a line can be told to anybody. The finest lines of the libraries below quote requests, and with the right variable in the
+/// environment whole bodies.
+pub fn may_be_told(line: &Metadata<'_>) -> bool {
+    *line.level() < Level::TRACE || line.target().starts_with("revsync")
 }

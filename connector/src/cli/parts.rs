@@ -1,20 +1,24 @@
-//! The parts of the line for a program without a command line, the Lambda handler: every option comes from the environment.
+//! The parts of the line for a program without a command line, the Lambda function: every option comes from the environment.
 //!
-//! The names are those of the options, REVSYNC_ before them. Opens no source: the events are handed in.
+//! The names are those of the options, REVSYNC_ before them; a name that is none is refused, for what is misspelt would be missing without a
+//! word. Opens no source: the events are handed in. Starts no log.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Command, CommandFactory, Parser};
 
 use super::options::{CreationOptions, DeliveryOptions, Global, SinkOptions, SourceOptions};
-use super::{Context, Terminal, gather, line, log};
-use crate::config::{Environment, Settings};
+use super::{file, gather, line};
+use crate::config::{File, Overrides, Settings, SinkUrl, nearest};
 use crate::error::Error;
 use crate::plan::mapping::Mapping;
 use crate::run::deliver::Deliver;
 use crate::run::learned::Learned;
 use crate::sink::Sink;
-use crate::store::dead_letters::DeadLetters;
+use crate::store::dead_letters::{DeadLetters, Place};
 
 #[derive(Debug, Parser)]
 struct Variables {
@@ -30,6 +34,31 @@ struct Variables {
     delivery: DeliveryOptions,
 }
 
+/// What begins the name of each variable.
+const OURS: &str = "REVSYNC_";
+/// The variable that is no option, because other processes can read a command line.
+const PASSWORD: &str = "REVSYNC_PASSWORD";
+/// Options that mean nothing in a function, and what stands in their place.
+const SENSELESS: [(&str, &str); 4] = [
+    ("REVSYNC_SOURCE", "the event source mapping hands the records in"),
+    ("REVSYNC_JSON", "the log is JSON where AWS_LAMBDA_LOG_FORMAT is not Text"),
+    ("REVSYNC_QUIET", "how much is logged is said by the function's logging configuration, or RUST_LOG"),
+    ("REVSYNC_VERBOSE", "how much is logged is said by the function's logging configuration, or RUST_LOG"),
+];
+/// The file of the package that is read where REVSYNC_CONFIG names none.
+const FILE: &str = "revsync.toml";
+
+/// Every variable that the function reads and that is named after an option, with what it says.
+pub fn variables() -> Vec<(String, String)> {
+    let command = Variables::command();
+    let named = command.get_arguments().filter_map(|argument| {
+        let name = argument.get_env()?.to_str()?.to_owned();
+        Some((name, argument.get_help().map(ToString::to_string).unwrap_or_default()))
+    });
+    let password = (PASSWORD.to_owned(), "The password".to_owned());
+    named.filter(|(name, _)| SENSELESS.iter().all(|(senseless, _)| senseless != name)).chain([password]).collect()
+}
+
 /// What is built once and used for every event: the client with its connections, the place for dead letters.
 pub struct Parts {
     settings: Settings,
@@ -41,31 +70,39 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Builds the parts, and starts the log.
+    /// Builds the parts. `variables` is the environment of this process.
     ///
     /// # Errors
-    /// A variable or the configuration file says something that cannot be, no sink or no place for dead letters is named (here nobody
-    /// would look at a default), or the place for dead letters cannot be written.
-    pub async fn from_environment(environment: Environment<'_>) -> Result<Self, Error> {
-        let variables = Variables::try_parse_from(["revsync-lambda"]).map_err(|error| Error::usage(error.to_string()))?;
-        let global = &variables.global;
-        let context = Context { terminal: Terminal::of_process(global, environment), global, environment };
-        log(global, &context.terminal, environment);
-        let over = gather(&[&variables.source, &variables.sink, &variables.creation, &variables.delivery]);
-        let file = context.file()?;
-        if over.sink.is_none() && file.sink.url.is_none() {
-            return Err(Error::usage("no sink is named").help("set REVSYNC_TO, such as REVSYNC_TO=https://search.example.com"));
+    /// A variable or the configuration file says something that cannot be, or is none that a function reads; no sink or no place for dead
+    /// letters is named (here nobody would look at a default); the place for dead letters cannot be written; a password cannot be read.
+    pub async fn from_environment(variables: &BTreeMap<String, String>) -> Result<Self, Error> {
+        let environment = |name: &str| variables.get(name).cloned();
+        refuse_unknown(variables.keys())?;
+        let given = Variables::try_parse_from(["revsync-lambda"]).map_err(|error| refused(&error))?;
+        let mut over = gather(&[&given.source, &given.sink, &given.creation, &given.delivery]);
+        let path = given.global.config.or_else(|| packaged(variables.get("LAMBDA_TASK_ROOT")?));
+        let file = file(path.as_deref(), &environment)?;
+        over.name = over.name.or_else(|| file.name.clone()).or_else(|| environment("AWS_LAMBDA_FUNCTION_NAME"));
+        refuse_missing(&file, &over)?;
+        let settings = Settings::resolve(file, over, &environment)?;
+        if settings.sink.url == SinkUrl::BulkStdout {
+            let what = "sink: expected http(s)://HOST:PORT, found bulk:-: what a function prints is its log, and would hold documents";
+            return Err(Error::usage(what).help("set REVSYNC_TO, such as REVSYNC_TO=https://search.example.com"));
         }
-        if over.dead_letters.is_none() && file.dead_letters.url.is_none() {
-            let help = "set REVSYNC_DEAD_LETTERS to a place that outlives the function: sqs://HOST/ACCOUNT/QUEUE, with \
-                        REVSYNC_DEAD_LETTERS_LARGE=s3://BUCKET/PREFIX for what is larger than a message, or s3://BUCKET/PREFIX alone";
-            return Err(Error::usage("no place for dead letters is named").help(help));
+        if let Place::File(path) = &settings.dead_letters.place {
+            tracing::warn!("dead letters: file:{} is gone when this environment of the function ends", path.display());
         }
-        let settings = Settings::resolve(file, over, environment)?;
         line::warn_of_plain_deletes(&settings);
-        let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
+        let mapping = line::mapping(&settings)?;
         let learned = Arc::new(Learned::new(&line::delivery(&settings)));
-        Ok(Self { sink: line::sink(&settings).await?, mapping: line::mapping(&settings)?, learned, settings, dead_letters })
+        // At once: the first event waits for both.
+        let (sink, dead_letters) = tokio::try_join!(line::sink(&settings), DeadLetters::open(&settings.dead_letters))?;
+        Ok(Self { sink, mapping, learned, settings, dead_letters: Arc::new(dead_letters) })
+    }
+
+    /// The pipeline's name.
+    pub fn name(&self) -> &str {
+        &self.settings.name
     }
 
     /// A line for one event.
@@ -74,4 +111,66 @@ impl Parts {
         let (decoder, mapping) = (line::decoder(&self.settings), self.mapping.clone());
         Deliver::continuing(decoder, mapping, sink, learned, dead_letters, line::delivery(&self.settings))
     }
+}
+
+/// The configuration file beside the binary, where there is one.
+fn packaged(root: &String) -> Option<PathBuf> {
+    let path = Path::new(root).join(FILE);
+    path.is_file().then_some(path)
+}
+
+/// Refuses variables that begin like ours and are not.
+fn refuse_unknown<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Error> {
+    let known = variables();
+    for name in names.filter(|name| name.starts_with(OURS)) {
+        if known.iter().any(|(known, _)| known == name) {
+            continue;
+        }
+        if let Some((_, instead)) = SENSELESS.iter().find(|(senseless, _)| senseless == name) {
+            return Err(Error::usage(format!("{name} means nothing in a function: {instead}")).help("remove it"));
+        }
+        let words = || known.iter().filter_map(|(known, _)| known.strip_prefix(OURS));
+        let help = match nearest(&name[OURS.len()..], words()) {
+            Some(near) => format!("did you mean {OURS}{near}?"),
+            None => format!("known are {}", known.iter().map(|(known, _)| known.as_str()).collect::<Vec<_>>().join(", ")),
+        };
+        return Err(Error::usage(format!("expected a variable that the function reads, found {name}")).help(help));
+    }
+    Ok(())
+}
+
+/// Refuses what has a default in a command only.
+fn refuse_missing(file: &File, over: &Overrides) -> Result<(), Error> {
+    if over.sink.is_none() && file.sink.url.is_none() {
+        return Err(Error::usage("no sink is named").help("set REVSYNC_TO, such as REVSYNC_TO=https://search.example.com"));
+    }
+    if over.dead_letters.is_none() && file.dead_letters.url.is_none() {
+        let help = "set REVSYNC_DEAD_LETTERS to a place that outlives the function: sqs://HOST/ACCOUNT/QUEUE, with \
+                    REVSYNC_DEAD_LETTERS_LARGE=s3://BUCKET/PREFIX for what is larger than a message, or s3://BUCKET/PREFIX alone";
+        return Err(Error::usage("no place for dead letters is named").help(help));
+    }
+    Ok(())
+}
+
+/// A value that the option parser refuses, by the name of its variable.
+fn refused(error: &clap::Error) -> Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
+        _ => None,
+    };
+    let (argument, value) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
+    let (Some(argument), Some(value)) = (argument, value) else { return Error::usage(error.to_string().trim_end().to_owned()) };
+    let name = variable(&Variables::command(), &argument).unwrap_or(argument);
+    match (text(ContextKind::ValidValue), std::error::Error::source(error)) {
+        (Some(values), _) => Error::usage(format!("{name}: expected one of {values}, found {value:?}")),
+        (None, Some(why)) => Error::usage(format!("{name}: found {value:?}: {why}")),
+        (None, None) => Error::usage(format!("{name}: found {value:?}, which it cannot be")),
+    }
+}
+
+/// The variable of an argument, which the parser names as `--auth <AUTH>`.
+fn variable(command: &Command, shown: &str) -> Option<String> {
+    let argument = command.get_arguments().find(|argument| argument.to_string() == shown)?;
+    Some(argument.get_env()?.to_str()?.to_owned())
 }

@@ -135,12 +135,25 @@ pub struct UserRecord {
     known: Option<Content>,
 }
 
-/// The user records of a record, one after another.
-#[derive(Debug)]
+impl UserRecord {
+    /// One that cannot be read for this reason, whatever it holds.
+    pub fn unreadable(payload: Bytes, fault: Fault) -> Self {
+        Self { sub: None, payload, known: Some(Content::Fault(fault)) }
+    }
+}
+
+/// The user records of a record, one after another. The default is that there are none.
+#[derive(Debug, Default)]
 pub struct UserRecords {
     /// The record where it is one by itself.
     single: Option<UserRecord>,
     aggregate: Option<kpl::Aggregate>,
+}
+
+impl From<UserRecord> for UserRecords {
+    fn from(single: UserRecord) -> Self {
+        Self { single: Some(single), aggregate: None }
+    }
 }
 
 impl UserRecords {
@@ -166,8 +179,9 @@ impl UserRecords {
 /// The units of one user record, decoded one after another, so that a record that expands is never there as a whole.
 pub struct Units<'a> {
     user_record: &'a UserRecord,
-    /// `None` at the end, and where nothing has to be read.
+    /// `None` at the beginning, at the end, and where nothing has to be read.
     values: Option<qldb::Values<'a>>,
+    begun: bool,
     /// The place of the next unit.
     index: u32,
 }
@@ -175,6 +189,9 @@ pub struct Units<'a> {
 impl<'a> Units<'a> {
     /// The next unit's place in its payload, and what it is; at least one comes. Counts what is worth knowing in `notes`.
     pub fn next(&mut self, decoder: &mut Decoder, notes: &mut Notes) -> Option<(u32, Content)> {
+        if !std::mem::replace(&mut self.begun, true) && self.user_record.known.is_none() {
+            self.values = Some(qldb::Values::new(decoder, &self.user_record.payload));
+        }
         let content = match &mut self.values {
             None if self.index > 0 => return None,
             None => self.user_record.known.clone()?,
@@ -197,9 +214,18 @@ impl<'a> Units<'a> {
             decoder.faults.count += 1;
             decoder.faults.bytes += self.user_record.payload.len();
         }
-        let index = self.index;
+        Some((self.passed(), content))
+    }
+
+    /// Ends here, for a reason that the decoder does not know: what is left of the user record is one unit, of which this gives the place.
+    pub fn end(&mut self) -> u32 {
+        self.values = None;
+        self.passed()
+    }
+
+    fn passed(&mut self) -> u32 {
         self.index += 1;
-        Some((index, content))
+        self.index - 1
     }
 }
 
@@ -207,6 +233,11 @@ impl Decoder {
     /// A decoder for QLDB stream records.
     pub fn new(options: Options) -> Self {
         Self { options, ..Self::default() }
+    }
+
+    /// Forgets everything but its options: after work was torn off half-way, what it remembers may be half of something.
+    pub fn renew(&mut self) {
+        *self = Self::new(std::mem::take(&mut self.options));
     }
 
     /// Begins with a record.
@@ -233,8 +264,7 @@ impl Decoder {
 
     /// Begins with a user record.
     pub fn units<'a>(&self, user_record: &'a UserRecord) -> Units<'a> {
-        let values = user_record.known.is_none().then(|| qldb::Values::new(self, &user_record.payload));
-        Units { user_record, values, index: 0 }
+        Units { user_record, values: None, begun: false, index: 0 }
     }
 
     /// Decodes one record as a whole, for those who know that it is small; appends at least one unit.

@@ -191,6 +191,9 @@ fn access(
         ("password_secret", section.password_secret.clone().map(Password::Stored)),
     ];
     let password = one_of(given)?.or(one_of(written)?).or(password_in_url.map(Password::Given));
+    if matches!(&password, Some(Password::Stored(id)) if id.is_empty()) {
+        return Err(Error::usage("sink: expected the ARN or the name of a secret as password_secret, found nothing"));
+    }
     let has_user = username.is_some() || matches!(password, Some(Password::Stored(_)));
     match options.auth.or(section.auth).unwrap_or(if has_user { Auth::Basic } else { Auth::None }) {
         Auth::None => Ok(Access::Open),

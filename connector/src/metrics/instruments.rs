@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use super::{Counts, Skip};
 
@@ -20,31 +20,33 @@ pub enum Kind {
     Histogram,
 }
 
-/// An instrument: its name, its kind, its label if it has one, and what it tells.
-pub type Instrument = (&'static str, Kind, Option<&'static str>, &'static str);
+/// An instrument: its name, its kind, its unit, its label if it has one, and what it tells.
+pub type Instrument = (&'static str, Kind, Unit, Option<&'static str>, &'static str);
 
 /// Every instrument. The first nine are the counts of a report and add up as they do there.
-pub const ALL: [Instrument; 20] = [
-    ("revsync_received_total", Kind::Counter, None, "Units read: each revision, and each record that carries none"),
-    ("revsync_indexed_total", Kind::Counter, None, "Documents written"),
-    ("revsync_deleted_total", Kind::Counter, None, "Documents deleted"),
-    ("revsync_stale_total", Kind::Counter, None, "Writes refused because the index holds something at least as new"),
-    ("revsync_absent_total", Kind::Counter, None, "Deletes of documents that the index did not have"),
-    ("revsync_compacted_total", Kind::Counter, None, "Revisions not sent because a newer one of their document was"),
-    ("revsync_skipped_total", Kind::Counter, Some("reason"), "Units settled without an operation"),
-    ("revsync_dead_letters_total", Kind::Counter, None, "Units stored as dead letters"),
-    ("revsync_pending", Kind::Gauge, None, "Units read and not settled"),
-    ("revsync_bytes_total", Kind::Counter, None, "Bytes of records read"),
-    ("revsync_requests_total", Kind::Counter, Some("answer"), "Requests sent to the sink, by what came back"),
-    ("revsync_request_seconds", Kind::Histogram, None, "Time from sending a request to its answer"),
-    ("revsync_request_bytes_total", Kind::Counter, None, "Bytes of operations sent, before compression, each time they are sent"),
-    ("revsync_retries_total", Kind::Counter, Some("class"), "Operations that have to be sent again, by the class of the reason"),
-    ("revsync_requests_in_flight", Kind::Gauge, None, "Requests that are with the sink"),
-    ("revsync_lanes_in_use", Kind::Gauge, None, "Lanes with an operation under way; of a document never more than one is"),
-    ("revsync_bytes_in_flight", Kind::Gauge, None, "Bytes of records and operations that are not settled"),
-    ("revsync_parked_bytes", Kind::Gauge, None, "Of the bytes in flight, those that wait for an index that cannot be written"),
-    ("revsync_index_blocked", Kind::Gauge, Some("index"), "1 while the index cannot be written and its operations are parked"),
-    ("revsync_source_paused", Kind::Gauge, None, "1 while nothing is read because too much waits for a blocked index"),
+pub const ALL: [Instrument; 22] = [
+    ("revsync_received_total", Kind::Counter, Unit::Count, None, "Units read: each revision, and each record that carries none"),
+    ("revsync_indexed_total", Kind::Counter, Unit::Count, None, "Documents written"),
+    ("revsync_deleted_total", Kind::Counter, Unit::Count, None, "Documents deleted"),
+    ("revsync_stale_total", Kind::Counter, Unit::Count, None, "Writes refused because the index holds something at least as new"),
+    ("revsync_absent_total", Kind::Counter, Unit::Count, None, "Deletes of documents that the index did not have"),
+    ("revsync_compacted_total", Kind::Counter, Unit::Count, None, "Revisions not sent because a newer one of their document was"),
+    ("revsync_skipped_total", Kind::Counter, Unit::Count, Some("reason"), "Units settled without an operation"),
+    ("revsync_dead_letters_total", Kind::Counter, Unit::Count, None, "Units stored as dead letters"),
+    ("revsync_pending", Kind::Gauge, Unit::Count, None, "Units read and not settled"),
+    ("revsync_bytes_total", Kind::Counter, Unit::Bytes, None, "Bytes of records read"),
+    ("revsync_requests_total", Kind::Counter, Unit::Count, Some("answer"), "Requests sent to the sink, by what came back"),
+    ("revsync_request_seconds", Kind::Histogram, Unit::Seconds, None, "Time from sending a request to its answer"),
+    ("revsync_request_bytes_total", Kind::Counter, Unit::Bytes, None, "Bytes of operations sent, before compression, each time they are sent"),
+    ("revsync_retries_total", Kind::Counter, Unit::Count, Some("class"), "Operations that have to be sent again, by the class of the reason"),
+    ("revsync_requests_in_flight", Kind::Gauge, Unit::Count, None, "Requests that are with the sink"),
+    ("revsync_lanes_in_use", Kind::Gauge, Unit::Count, None, "Lanes with an operation under way; of a document never more than one is"),
+    ("revsync_bytes_in_flight", Kind::Gauge, Unit::Bytes, None, "Bytes of records and operations that are not settled"),
+    ("revsync_parked_bytes", Kind::Gauge, Unit::Bytes, None, "Of the bytes in flight, those that wait for an index that cannot be written"),
+    ("revsync_index_blocked", Kind::Gauge, Unit::Count, Some("index"), "1 while the index cannot be written and its operations are parked"),
+    ("revsync_source_paused", Kind::Gauge, Unit::Count, None, "1 while nothing is read because too much waits for a blocked index"),
+    ("revsync_iterator_age_seconds", Kind::Gauge, Unit::Seconds, None, "Age of the oldest record of a Lambda event when it came in"),
+    ("revsync_invocation_seconds", Kind::Histogram, Unit::Seconds, None, "Time from an event to the Lambda function's answer"),
 ];
 
 /// What a request came back with, in `revsync_requests_total`.
@@ -55,11 +57,11 @@ pub const CLASSES: [&str; 4] = ["throttled", "unavailable", "blocked", "unknown"
 
 /// Tells the recorder of every instrument, so that each is there before it first counts.
 pub fn announce() {
-    for (name, kind, label, help) in ALL {
+    for (name, kind, unit, label, help) in ALL {
         match kind {
-            Kind::Counter => describe_counter!(name, help),
-            Kind::Gauge => describe_gauge!(name, help),
-            Kind::Histogram => describe_histogram!(name, help),
+            Kind::Counter => describe_counter!(name, unit, help),
+            Kind::Gauge => describe_gauge!(name, unit, help),
+            Kind::Histogram => describe_histogram!(name, unit, help),
         }
         match (name, kind, label) {
             (_, Kind::Counter, None) => counter!(name).increment(0),
@@ -130,4 +132,22 @@ pub fn index_blocked(index: &str, blocked: bool) {
 /// Nothing is read for now, or is again.
 pub fn source_paused(paused: bool) {
     gauge!("revsync_source_paused").set(f64::from(u8::from(paused)));
+}
+
+/// An event came into the Lambda function; without records it has no age.
+pub fn event(age: Option<Duration>) {
+    gauge!("revsync_iterator_age_seconds").set(age.unwrap_or_default().as_secs_f64());
+}
+
+/// The Lambda function answers.
+pub fn invocation(took: Duration) {
+    histogram!("revsync_invocation_seconds").record(took.as_secs_f64());
+}
+
+/// A line is over and was told of: what was not settled comes again, and counts then. Without this a gauge would show it until then.
+pub fn over() {
+    under_way(0, 0, 0);
+    requests_in_flight(0);
+    source_paused(false);
+    gauge!("revsync_pending").set(0.0);
 }

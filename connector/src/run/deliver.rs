@@ -8,54 +8,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use super::clock;
+use super::account::Account;
+use super::intake::{self, read_again, stands_for_the_rest};
 use super::learned::Learned;
-use super::letters::{Claim, Letters};
+use super::letters::Claim;
 use super::part::OPERATION;
 use super::request::at;
-use super::shared::End;
+pub use super::settings::Settings;
 use super::traffic::{News, Traffic};
 use crate::codec::{self, Content, Decoder};
 use crate::error::{Error, Kind};
-use crate::metrics::{Counts, Notes, instruments};
-use crate::plan::breaker::Thresholds;
+use crate::metrics::{Counts, instruments};
 use crate::plan::ledger::{Ledger, Ticket};
 use crate::plan::mapping::{Mapping, Planned};
-use crate::record::{Fault, Position, Record};
+use crate::record::{Fault, Origin, Position, Record};
 use crate::sink::Sink;
 use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters};
 
-/// How operations are sent.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// The most bytes of one request before compression, up to 9 MiB.
-    pub request_bytes: usize,
-    /// The most operations of one request, at least 1.
-    pub request_operations: usize,
-    /// The most requests at once, at least 1.
-    pub requests_in_flight: usize,
-    /// How long an operation waits for others.
-    pub linger: Duration,
-    /// Time without progress after which the run gives up; `None` goes on for ever.
-    pub give_up_after: Option<Duration>,
-    /// When an index that refuses documents is stopped before more of them become dead letters; `None` never stops one.
-    pub breaker: Option<Thresholds>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            request_bytes: 5 * 1024 * 1024,
-            request_operations: 2_000,
-            requests_in_flight: 4,
-            linger: Duration::from_millis(200),
-            give_up_after: Some(Duration::from_secs(300)),
-            breaker: Some(Thresholds::default()),
-        }
-    }
-}
+/// Bytes that are worked on before others have their turn: some milliseconds' work.
+const BREATH: usize = 256 * 1024;
 
 /// The line from records to a sink.
 pub struct Deliver {
@@ -63,14 +37,13 @@ pub struct Deliver {
     mapping: Mapping,
     settings: Settings,
     traffic: Traffic,
-    letters: Letters,
-    ledger: Ledger,
-    counts: Counts,
-    failed: Option<Error>,
+    account: Account,
     /// What the instruments were told last.
     told: Counts,
     /// Bytes that were read and wait to be pushed.
     ahead: usize,
+    /// Bytes that were worked on since others had their turn.
+    worked: usize,
 }
 
 impl Deliver {
@@ -89,29 +62,23 @@ impl Deliver {
         dead_letters: Arc<DeadLetters>,
         settings: Settings,
     ) -> Self {
-        let settings = Settings {
-            request_operations: settings.request_operations.max(1),
-            requests_in_flight: settings.requests_in_flight.max(1),
-            ..settings
-        };
+        let settings = settings.usable();
         Self {
             decoder,
             mapping,
             settings,
             traffic: Traffic::new(sink, learned, settings),
-            letters: Letters::new(dead_letters),
-            ledger: Ledger::default(),
-            counts: Counts::default(),
-            failed: None,
+            account: Account::new(dead_letters),
             told: Counts::default(),
             ahead: 0,
+            worked: 0,
         }
     }
 
     /// The dead letters that were sent again, with [`push_letter`](Self::push_letter), and stored again since this was asked last. Asked when
     /// everything is settled, or nothing more is sent.
     pub(super) fn take_stored_again(&mut self) -> Vec<Anew> {
-        self.letters.take_stored()
+        self.account.letters.take_stored()
     }
 
     /// So many bytes of records were read and wait to be pushed: they take their room from the budget too.
@@ -124,16 +91,51 @@ impl Deliver {
     /// # Errors
     /// What ends the run: a sink that refuses the pipeline, a budget that ran out, dead letters that cannot be stored, two tables in one index.
     pub async fn push(&mut self, record: &Record) -> Result<(), Error> {
-        self.room_for(2 * record.data.len()).await?;
-        self.counts.bytes += record.data.len() as u64;
-        let ticket = self.ledger.enter(&record.origin, record.position.clone(), record.data.len());
-        let mut number = 0;
-        let mut user_records = self.decoder.open(record);
-        while let Some(user_record) = user_records.next(&self.decoder) {
+        let ticket = self.enter(&record.origin, &record.position, record.data.len()).await?;
+        self.units(record, ticket, 0, 0).await?;
+        self.account.ledger.close(ticket);
+        Ok(())
+    }
+
+    /// Takes a dead letter's unit in again, under the letter's own origin, position and unit.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub async fn push_letter(&mut self, letter: &DeadLetter) -> Result<Ticket, Error> {
+        let (origin, payload) = (Arc::new(letter.origin.clone()), letter.payload.clone());
+        let ticket = self.enter(&origin, &letter.position, payload.len()).await?;
+        self.account.letters.send_again(letter);
+        if stands_for_the_rest(letter) {
+            let record = Record { origin, position: letter.position.clone(), data: payload, damage: None };
+            self.units(&record, ticket, letter.unit, letter.part).await?;
+        } else {
+            let content = read_again(&mut self.decoder, letter, &mut self.account.counts.notes);
+            let table = letter.table.as_deref().map(Into::into);
+            let claim = Claim { ticket, origin, position: letter.position.clone(), unit: letter.unit, part: letter.part, payload, table };
+            self.unit(claim, content).await?;
+        }
+        self.account.ledger.close(ticket);
+        Ok(ticket)
+    }
+
+    async fn enter(&mut self, origin: &Arc<Origin>, position: &Position, bytes: usize) -> Result<Ticket, Error> {
+        self.room_for(2 * bytes).await?;
+        self.account.counts.bytes += bytes as u64;
+        Ok(self.account.ledger.enter(origin, position.clone(), bytes))
+    }
+
+    /// Takes the units of a record in, from the one at `passed` on, which counts as the record's unit `number`.
+    async fn units(&mut self, record: &Record, ticket: Ticket, mut number: u32, mut passed: u32) -> Result<(), Error> {
+        let mut user_records = intake::open(&mut self.decoder, record);
+        while let Some(user_record) = intake::next_user_record(&mut self.decoder, &mut user_records, record) {
             let mut units = self.decoder.units(&user_record);
-            while let Some((part, content)) = units.next(&mut self.decoder, &mut self.counts.notes) {
+            while let Some((part, content)) = intake::next_unit(&mut self.decoder, &mut units, &mut self.account.counts.notes) {
+                if passed > 0 {
+                    passed -= 1;
+                    continue;
+                }
                 // What a record expands to beyond its first unit waits for room too.
-                if number > 0 && self.ledger.held() > self.settings.budget() {
+                if number > 0 && self.account.ledger.held() > self.settings.budget() {
                     self.room_for(0).await?;
                 }
                 let claim = Claim {
@@ -149,57 +151,28 @@ impl Deliver {
                 number += 1;
             }
         }
-        self.ledger.close(ticket);
         Ok(())
     }
 
-    /// Takes a dead letter's unit in again, under the letter's own origin, position and unit.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push).
-    pub async fn push_letter(&mut self, letter: &DeadLetter) -> Result<Ticket, Error> {
-        self.room_for(2 * letter.payload.len()).await?;
-        self.counts.bytes += letter.payload.len() as u64;
-        let origin = Arc::new(letter.origin.clone());
-        let ticket = self.ledger.enter(&origin, letter.position.clone(), letter.payload.len());
-        self.letters.send_again(letter);
-        let content = read_again(&mut self.decoder, letter, &mut self.counts.notes);
-        let claim = Claim {
-            ticket,
-            origin,
-            position: letter.position.clone(),
-            unit: letter.unit,
-            part: letter.part,
-            payload: letter.payload.clone(),
-            table: letter.table.as_deref().map(Into::into),
-        };
-        self.unit(claim, content).await?;
-        self.ledger.close(ticket);
-        Ok(ticket)
-    }
-
     async fn unit(&mut self, mut claim: Claim, content: Content) -> Result<(), Error> {
-        self.counts.received += 1;
-        self.ledger.add_unit(claim.ticket);
+        self.account.receive(&claim);
+        self.breathe(OPERATION + claim.payload.len()).await;
         let planned = match content {
             Content::Skip(reason) => Planned::Skip(reason),
             Content::Fault(fault) => Planned::Fault(fault),
             Content::Revision(revision) => {
                 claim.table = Some(revision.table.clone());
-                self.mapping.plan(revision, clock::millis())?
+                intake::plan(&mut self.mapping, revision)?.0
             }
         };
         match planned {
-            Planned::Skip(reason) => {
-                self.counts.skip(reason);
-                self.ledger.settle(claim.ticket);
-            }
+            Planned::Skip(reason) => self.account.skip(&claim, reason),
             Planned::Fault(fault) => {
-                self.letters.push(claim.letter(fault), claim.ticket);
-                self.store_many_letters().await?;
+                self.account.give_up(&claim, fault);
+                self.account.store_many_letters().await?;
             }
             Planned::Operation(operation) => {
-                self.ledger.grow(claim.ticket, operation.size() + OPERATION);
+                self.account.ledger.grow(claim.ticket, operation.size() + OPERATION);
                 if self.traffic.is_full_for(&operation) {
                     self.send().await?;
                 }
@@ -209,13 +182,22 @@ impl Deliver {
         Ok(())
     }
 
+    /// Gives others their turn now and then, and with them the clock: a caller's time-out is not noticed while work goes on without a break.
+    async fn breathe(&mut self, bytes: usize) {
+        self.worked += bytes;
+        if self.worked >= BREATH {
+            self.worked = 0;
+            yield_now().await;
+        }
+    }
+
     /// Sends what waits, stores the letters that were kept back, and hears what requests have to tell. Returns without waiting for replies.
     ///
     /// # Errors
     /// As [`push`](Self::push).
     pub async fn flush(&mut self) -> Result<(), Error> {
         self.hear().await?;
-        self.store_letters().await?;
+        self.account.store_letters().await?;
         self.send().await
     }
 
@@ -225,7 +207,7 @@ impl Deliver {
     /// # Errors
     /// As [`push`](Self::push).
     pub async fn tend(&mut self) -> Result<(), Error> {
-        let since = self.traffic.since().into_iter().chain(self.letters.since()).min();
+        let since = self.traffic.since().into_iter().chain(self.account.letters.since()).min();
         tokio::select! {
             biased;
             () = at(since.map(|since| self.settings.lingered(since))) => self.flush().await,
@@ -235,9 +217,7 @@ impl Deliver {
 
     /// The counts so far; what is under way is `pending`.
     pub fn counts(&self) -> Counts {
-        let mut counts = self.counts.clone();
-        counts.pending = counts.received - counts.settled();
-        counts
+        self.account.counts()
     }
 
     /// The indices that cannot be written now, since when and why. What is for them waits.
@@ -247,12 +227,12 @@ impl Deliver {
 
     /// The first position of each shard that is not settled, and how far everything is.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        &self.account.ledger
     }
 
     /// The first position that is not settled, in a line that reads one shard.
     pub fn first_unsettled(&self) -> Option<Position> {
-        self.ledger.first_unsettled().next().map(|(_, position)| position.clone())
+        self.account.ledger.first_unsettled().next().map(|(_, position)| position.clone())
     }
 
     /// Waits until everything is settled.
@@ -268,32 +248,33 @@ impl Deliver {
                 self.traffic.send();
             }
         }
-        self.store_letters().await?;
+        self.account.store_letters().await?;
         self.tell_instruments();
         self.traffic.sink().finish().await
     }
 
-    /// Lets what is with the sink come to its end within the time, and abandons the rest. Sends nothing more.
+    /// Lets what is with the sink come to its end within the time, and abandons the rest. Sends nothing more, and leaves nothing under way.
     pub async fn stop(&mut self, grace: Duration) {
         let until = Instant::now() + grace;
         self.traffic.stop();
         let ended = timeout_at(until, async {
             // What waits may have waited for nothing but company, while a sink that hangs takes all the time there is.
-            let stored = self.store_letters().await;
+            let stored = self.account.store_letters().await;
             while !self.traffic.is_quiet() {
                 let news = self.traffic.news().await;
                 self.apply(news);
             }
-            stored.and(self.store_letters().await)
+            stored.and(self.account.store_letters().await)
         });
         match ended.await {
             Ok(Ok(())) => {}
             // It has been told already, or will be.
-            Ok(Err(error)) if self.failed.as_ref() == Some(&error) => {}
+            Ok(Err(error)) if self.account.failed.as_ref() == Some(&error) => {}
             Ok(Err(error)) => tracing::warn!("{error}"),
             Err(_) => tracing::warn!("what was under way did not end in {grace:?} and was abandoned; it counts as pending"),
         }
         self.traffic.abandon().await;
+        self.account.letters.abandon().await;
         self.tell_instruments();
     }
 
@@ -302,7 +283,7 @@ impl Deliver {
         let mut told = false;
         loop {
             // A record that is larger than the whole budget goes alone.
-            let is_full = self.ledger.held() > 0 && self.ledger.held() + self.ahead + bytes > self.settings.budget();
+            let is_full = self.account.ledger.held() > 0 && self.account.ledger.held() + self.ahead + bytes > self.settings.budget();
             let is_paused = self.is_paused();
             if !is_full && !is_paused {
                 return Ok(());
@@ -310,8 +291,8 @@ impl Deliver {
             if is_paused && !std::mem::replace(&mut told, true) {
                 self.tell_pause();
             }
-            if self.letters.are_any() {
-                self.store_letters().await?;
+            if self.account.letters.are_any() {
+                self.account.store_letters().await?;
             } else if self.traffic.has_batch() && self.traffic.may_send() {
                 self.traffic.send();
             } else if self.traffic.is_quiet() {
@@ -351,96 +332,35 @@ impl Deliver {
     async fn hear(&mut self) -> Result<(), Error> {
         while let Some(news) = self.traffic.old_news() {
             self.apply(news);
-            self.store_many_letters().await?;
+            self.account.store_many_letters().await?;
         }
-        self.failed.clone().map_or(Ok(()), Err)
+        self.account.good()
     }
 
     async fn news(&mut self) -> Result<(), Error> {
         let news = self.traffic.news().await;
         self.apply(news);
-        self.store_many_letters().await?;
-        self.failed.clone().map_or(Ok(()), Err)
+        self.account.store_many_letters().await?;
+        self.account.good()
     }
 
     fn apply(&mut self, news: News) {
-        match news {
-            News::Settled(settled) => {
-                for (slot, end) in settled {
-                    *match end {
-                        End::Indexed => &mut self.counts.indexed,
-                        End::Deleted => &mut self.counts.deleted,
-                        End::Stale => &mut self.counts.stale,
-                        End::Absent => &mut self.counts.absent,
-                    } += 1;
-                    self.ledger.settle(slot.attached.ticket);
-                    for (_, claim) in slot.superseded {
-                        self.counts.compacted += 1;
-                        self.ledger.settle(claim.ticket);
-                    }
-                }
-            }
-            News::Poison(poison) => {
-                for p in poison {
-                    self.letters.push(p.claim.refused(&p.operation, p.attempts, p.first, p.error), p.claim.ticket);
-                }
-            }
-            News::Failed(error) => {
-                self.failed.get_or_insert(error);
-            }
-            News::Nothing => {}
-        }
+        self.account.apply(news);
         self.tell_instruments();
     }
 
     fn tell_instruments(&mut self) {
         let now = self.counts();
         instruments::counted(&self.told, &now);
-        instruments::under_way(self.traffic.lanes(), self.ledger.held(), self.traffic.parked().bytes());
+        instruments::under_way(self.traffic.lanes(), self.account.ledger.held(), self.traffic.parked().bytes());
         instruments::source_paused(self.is_paused());
         self.told = now;
-    }
-
-    async fn store_many_letters(&mut self) -> Result<(), Error> {
-        if self.letters.are_many() { self.store_letters().await } else { Ok(()) }
-    }
-
-    async fn store_letters(&mut self) -> Result<(), Error> {
-        while self.letters.are_any() {
-            let tickets = self.letters.store().await.inspect_err(|error| {
-                self.failed.get_or_insert_with(|| error.clone());
-            })?;
-            self.counts.dead_letters += tickets.len() as u64;
-            tickets.into_iter().for_each(|ticket| self.ledger.settle(ticket));
-        }
-        Ok(())
-    }
-}
-
-/// The unit of a dead letter, decoded anew.
-///
-/// What was damaged inside of an aggregate has no format to be decoded by: unless it is a revision after all, it keeps its reason.
-pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut Notes) -> Content {
-    let user_record = decoder.open_payload(&letter.payload);
-    let mut units = decoder.units(&user_record);
-    let content = loop {
-        match units.next(decoder, notes) {
-            Some((part, content)) if part == letter.part => break Some(content),
-            Some(_) => {}
-            None => break None,
-        }
-    };
-    match content {
-        Some(Content::Revision(revision)) => Content::Revision(revision),
-        _ if letter.error.kind == "damaged_aggregate" => Content::Fault(letter.error.clone()),
-        Some(content) => content,
-        None => Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
     }
 }
 
 impl std::fmt::Debug for Deliver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Deliver").field("settings", &self.settings).field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("Deliver").field("settings", &self.settings).field("counts", &self.account.counts).finish_non_exhaustive()
     }
 }
 

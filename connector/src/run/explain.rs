@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::clock;
-use super::deliver::read_again;
+use super::intake::{self, read_again};
 use crate::codec::{self, Content, Decoder};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
@@ -70,10 +69,10 @@ impl std::fmt::Display for Explained {
 /// Two tables that come to one index: a run would stop here.
 pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mut tell: impl FnMut(Explained)) -> Result<(), Error> {
     let mut notes = Notes::default();
-    let mut user_records = decoder.open(record);
-    while let Some(user_record) = user_records.next(decoder) {
+    let mut user_records = intake::open(decoder, record);
+    while let Some(user_record) = intake::next_user_record(decoder, &mut user_records, record) {
         let mut units = decoder.units(&user_record);
-        while let Some((unit, content)) = units.next(decoder, &mut notes) {
+        while let Some((unit, content)) = intake::next_unit(decoder, &mut units, &mut notes) {
             let explained = Explained {
                 origin: if record.origin.shard.is_empty() { record.origin.stream.clone() } else { record.origin.shard.clone() },
                 position: codec::position(&record.position, user_record.sub),
@@ -121,7 +120,7 @@ fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> 
             explained.table = Some(revision.table.to_string());
             explained.id = Some(revision.id.clone());
             explained.version = Some(revision.version);
-            mapping.plan_and_tell(revision, clock::millis())?
+            intake::plan(mapping, revision)?
         }
     };
     fill(&mut explained, planned, leaves);

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::deliver::Settings;
 use super::gate::Gate;
 use super::part::Open;
+use super::settings::Settings;
 use super::verdicts::Verdict;
 use crate::metrics::instruments;
 use crate::plan::breaker::{Breaker, Sample, Thresholds};

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::clock;
+use super::panics::guard;
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::ledger::Ticket;
@@ -86,7 +87,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// A letter, and the record that it is about.
 type Waiting = (DeadLetter, Ticket);
 /// Letters that are being stored, and how it went.
-type Writing = JoinHandle<(Vec<Waiting>, Result<(), Error>)>;
+type Writing = JoinHandle<Result<(Vec<Waiting>, Result<(), Error>), Fault>>;
 
 /// Letters that wait to be stored, and how many were.
 pub(super) struct Letters {
@@ -171,12 +172,14 @@ impl Letters {
     pub(super) async fn store(&mut self) -> Result<Vec<Ticket>, Error> {
         let writing = self.writing.get_or_insert_with(|| {
             self.bytes = 0;
-            tokio::spawn(write(self.store.clone(), std::mem::take(&mut self.waiting)))
+            tokio::spawn(guard(write(self.store.clone(), std::mem::take(&mut self.waiting))))
         });
         let written = writing.await;
         self.writing = None;
-        let (letters, result) =
-            written.map_err(|error| Error::new(Kind::DeadLetters, format!("dead letters: the work was not finished: {error}")))?;
+        let unfinished = |how: &str| Error::new(Kind::DeadLetters, format!("dead letters: the work was not finished: {how}"));
+        let (letters, result) = written
+            .map_err(|_| unfinished("the connector is being shut down"))
+            .and_then(|written| written.map_err(|panic| unfinished(&panic.reason)))?;
         if let Err(error) = result {
             self.bytes += letters.iter().map(|(letter, _)| letter.payload.len()).sum::<usize>();
             self.waiting.splice(0..0, letters);
@@ -192,6 +195,24 @@ impl Letters {
                 ticket
             })
             .collect())
+    }
+}
+
+impl Letters {
+    /// Gives up what is being stored and comes back when nothing is any more. It may be in the store, and counts as not stored.
+    pub(super) async fn abandon(&mut self) {
+        if let Some(writing) = self.writing.take() {
+            writing.abort();
+            let _ = writing.await;
+        }
+    }
+}
+
+impl Drop for Letters {
+    fn drop(&mut self) {
+        if let Some(writing) = &self.writing {
+            writing.abort();
+        }
     }
 }
 

@@ -1,21 +1,25 @@
 //! The shell: the order of effects, time and shutdown. Everything that waits, waits here.
 //!
-//! [`deliver`] is the whole line from record to settled; `traffic` is what of it is under way, and `request` the one retry loop. Decides
-//! nothing itself: that is [`plan`](crate::plan).
+//! [`deliver`] is the whole line from record to settled; `intake` is its beginning, `traffic` what of it is under way, `request` the one retry
+//! loop, and `account` what became of everything. Decides nothing itself: that is [`plan`](crate::plan).
 
+mod account;
 mod backoff;
 pub mod choice;
 pub mod clock;
 pub mod deliver;
 pub mod explain;
 mod gate;
+mod intake;
 pub mod learned;
 mod letters;
 mod notices;
+pub mod panics;
 mod parked;
 mod part;
 pub mod replay;
 mod request;
+mod settings;
 mod shared;
 pub mod sweep;
 pub mod sync;

@@ -113,6 +113,13 @@ impl ParkedIndices {
     }
 }
 
+impl Drop for ParkedIndices {
+    /// Of a line that is gone nothing waits.
+    fn drop(&mut self) {
+        self.indices.keys().for_each(|index| instruments::index_blocked(index, false));
+    }
+}
+
 fn weights(open: &[Open]) -> usize {
     open.iter().map(Open::weight).sum()
 }

@@ -9,11 +9,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::deliver::Settings;
 use super::learned::Learned;
 use super::letters::Claim;
 use super::notices::Notices;
 use super::part::{Open, Poison, Trouble};
+use super::settings::Settings;
 use crate::plan::batch::Slot;
 use crate::sink::Sink;
 

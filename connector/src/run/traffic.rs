@@ -9,22 +9,23 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::deliver::Settings;
 use super::learned::Learned;
 use super::letters::Claim;
+use super::panics::guard;
 use super::parked::ParkedIndices;
 use super::part::{Open, Poison, Trouble, weight};
 use super::request::{Over, carry, carry_sample};
+use super::settings::Settings;
 use super::shared::{End, Event, Shared};
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::batch::{Batch, Cut, Slot};
+use crate::record::Fault;
 use crate::sink::Sink;
 
 /// What became of operations.
@@ -58,7 +59,7 @@ pub(super) struct Traffic {
     settings: Settings,
     shared: Arc<Shared>,
     events: UnboundedReceiver<Event>,
-    requests: JoinSet<Over>,
+    requests: JoinSet<Result<Over, Fault>>,
     /// Requests under way, but for samples of blocked indices.
     busy: usize,
     batch: Batch<Claim>,
@@ -169,7 +170,7 @@ impl Traffic {
 
     fn carry(&mut self, open: Vec<Open>) {
         self.busy += 1;
-        self.requests.spawn(carry(open, self.shared.clone()));
+        self.requests.spawn(guard(carry(open, self.shared.clone())));
     }
 
     /// Waits for news; for ever, when no request is under way. Loses nothing when it is dropped.
@@ -226,18 +227,18 @@ impl Traffic {
     /// Tries a sample of what waits for an index.
     fn try_index(&mut self, index: Arc<str>, trouble: Trouble) {
         if let Some((open, since)) = self.parked.sample(&index) {
-            self.requests.spawn(carry_sample(index, open, trouble, since, self.shared.clone()));
+            self.requests.spawn(guard(carry_sample(index, open, trouble, since, self.shared.clone())));
         }
     }
 
-    fn ended(&mut self, ended: Result<Over, JoinError>) -> News {
+    fn ended(&mut self, ended: Result<Result<Over, Fault>, JoinError>) -> News {
+        // What it had is not settled, and nothing more is sent: what waited behind it stays where it is.
+        let failed =
+            |how: &str| News::Failed(Error::new(Kind::Sink, format!("{}: a request was not finished: {how}", self.shared.sink.name())));
         let over = match ended {
-            Ok(over) => over,
-            // What it panicked with may hold anything.
-            Err(error) => {
-                let how = if error.is_panic() { "with a panic, which is a bug" } else { "before it was over" };
-                return News::Failed(Error::new(Kind::Sink, format!("{}: a request ended {how}", self.shared.sink.name())));
-            }
+            Ok(Ok(over)) => over,
+            Ok(Err(panic)) => return failed(&panic.reason),
+            Err(_) => return failed("the connector is being shut down"),
         };
         match (over.index, over.still) {
             (None, _) => self.busy -= 1,
@@ -299,17 +300,4 @@ fn lane(operation: &Operation) -> LaneNumber {
     (&target.index, &target.id).hash(&mut hash);
     // Any half of a hash is as good as the other.
     hash.finish() as LaneNumber
-}
-
-impl Settings {
-    /// Bytes of records and operations that may wait to be settled; the bodies under way take as much again as one third of the whole.
-    pub(super) fn budget(&self) -> usize {
-        self.request_bytes.saturating_mul(self.requests_in_flight).saturating_mul(2)
-    }
-
-    /// When something that waits since then has waited long enough.
-    pub(super) fn lingered(&self, since: Instant) -> Instant {
-        const LONGEST: Duration = Duration::from_secs(60 * 60);
-        since + self.linger.min(LONGEST)
-    }
 }

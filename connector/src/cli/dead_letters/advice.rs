@@ -33,6 +33,10 @@ pub(crate) fn advice(kind: &str) -> Advice {
             "a record of several, packed by the Kinesis Producer Library, is damaged inside; what could be read was delivered",
             AT_THE_SOURCE,
         ),
+        "panic" => (
+            "the connector failed at this record; the reason names the place in its source",
+            "this is a fault of revsync: please report it with the place; a version without it replays the letter",
+        ),
         "hash_mismatch" => (
             "the revision's content does not give the hash that it carries: it was changed after it was committed, or captured wrongly",
             "compare it with the ledger before anything else; sync without --verify-hashes would deliver it as it is",

@@ -120,7 +120,7 @@ impl Client {
             builder = builder.cert_validation(CertificateValidation::Full(certificates));
         }
         let clock = Clock::default();
-        let (proof, signing) = Proof::new(&config.access, provider, &clock).await?;
+        let (proof, signing) = Box::pin(Proof::new(&config.access, provider, &clock)).await?;
         if let Some(Signing { credentials, region, service }) = signing {
             if config.client_certificate_file.is_some() {
                 return Err(Error::usage("a client certificate and AWS signatures do not go together"));

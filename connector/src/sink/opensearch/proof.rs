@@ -128,7 +128,7 @@ impl Basic {
         let password = match password {
             Password::Given(password) => Kept::Here(password.clone()),
             Password::File(file) => Kept::File(file.clone()),
-            Password::Stored(id) => Kept::Secret(StoredSecret::find(id).await?),
+            Password::Stored(id) => Kept::Secret(Box::pin(StoredSecret::find(id)).await?),
         };
         Ok(Self { username: username.map(str::to_owned), password })
     }
@@ -142,7 +142,7 @@ impl Source for Basic {
         let Login { username, password } = match &self.password {
             Kept::Here(password) => Login { username: None, password: password.reveal().to_owned() },
             Kept::File(file) => Login { username: None, password: read_password(file)? },
-            Kept::Secret(secret) => secret.read().await?,
+            Kept::Secret(secret) => Box::pin(secret.read()).await?,
         };
         let username = self.username.clone().or(username).ok_or_else(|| {
             Error::usage("sink: auth is basic, but neither --username nor the secret names a user")

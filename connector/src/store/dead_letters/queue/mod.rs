@@ -102,17 +102,22 @@ impl LetterQueue {
                 .error("cannot be used", &format!("expected a queue that takes messages of at least {SMALLEST} bytes, found {found}"))
                 .help("raise its MaximumMessageSize"));
         }
-        // A request for nothing stores nothing; where storing is not allowed at all, that is what the answer says.
-        let nothing = queue.client.send_message_batch().queue_url(at.url()).set_entries(Some(Vec::new())).send().await;
-        if let Err(refused) = nothing
-            && code(&refused).is_some_and(|code| code.contains("AccessDenied"))
-        {
-            return Err(queue.error("cannot be written", &why(refused)));
-        }
-        if let Some(large) = &queue.large {
-            large.probe().await?;
-        }
+        // At once: a function that starts waits for both.
+        let large = async { if let Some(large) = &queue.large { large.probe().await } else { Ok(()) } };
+        tokio::try_join!(queue.probe(), large)?;
         Ok(queue)
+    }
+
+    /// Finds out whether letters may be stored. A request for nothing stores nothing; where storing is not allowed at all, that is what the
+    /// answer says.
+    async fn probe(&self) -> Result<(), Error> {
+        let nothing = self.client.send_message_batch().queue_url(self.at.url()).set_entries(Some(Vec::new())).send().await;
+        match nothing {
+            Err(refused) if code(&refused).is_some_and(|code| code.contains("AccessDenied")) => {
+                Err(self.error("cannot be written", &why(refused)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is good to know of the queue.

@@ -1,0 +1,112 @@
+//! What became of every unit that was taken in: the ledger of what is settled, the counts, the letters that wait to be stored, and the first
+//! error.
+//!
+//! Settles nothing before what settles it is done, and counts every unit once. Sends nothing; what it waits for is the store of dead letters.
+
+use std::sync::Arc;
+
+use super::letters::{Claim, Letters};
+use super::shared::End;
+use super::traffic::News;
+use crate::error::Error;
+use crate::metrics::{Counts, Skip};
+use crate::plan::ledger::Ledger;
+use crate::record::Fault;
+use crate::store::dead_letters::DeadLetters;
+
+/// What became of every unit.
+pub(super) struct Account {
+    pub(super) ledger: Ledger,
+    pub(super) counts: Counts,
+    pub(super) letters: Letters,
+    /// What ended the run.
+    pub(super) failed: Option<Error>,
+}
+
+impl Account {
+    pub(super) fn new(dead_letters: Arc<DeadLetters>) -> Self {
+        Self { ledger: Ledger::default(), counts: Counts::default(), letters: Letters::new(dead_letters), failed: None }
+    }
+
+    /// The counts so far; what is under way is `pending`.
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = self.counts.clone();
+        counts.pending = counts.received - counts.settled();
+        counts
+    }
+
+    /// Whether the run goes on.
+    pub(super) fn good(&self) -> Result<(), Error> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// A unit comes in; its record cannot be settled without it.
+    pub(super) fn receive(&mut self, claim: &Claim) {
+        self.counts.received += 1;
+        self.ledger.add_unit(claim.ticket);
+    }
+
+    /// There is nothing to be done for a unit.
+    pub(super) fn skip(&mut self, claim: &Claim, reason: Skip) {
+        self.counts.skip(reason);
+        self.ledger.settle(claim.ticket);
+    }
+
+    /// A unit can never become an operation.
+    pub(super) fn give_up(&mut self, claim: &Claim, fault: Fault) {
+        self.letters.push(claim.letter(fault), claim.ticket);
+    }
+
+    /// Takes in what requests have told.
+    pub(super) fn apply(&mut self, news: News) {
+        match news {
+            News::Settled(settled) => {
+                for (slot, end) in settled {
+                    *match end {
+                        End::Indexed => &mut self.counts.indexed,
+                        End::Deleted => &mut self.counts.deleted,
+                        End::Stale => &mut self.counts.stale,
+                        End::Absent => &mut self.counts.absent,
+                    } += 1;
+                    self.ledger.settle(slot.attached.ticket);
+                    for (_, claim) in slot.superseded {
+                        self.counts.compacted += 1;
+                        self.ledger.settle(claim.ticket);
+                    }
+                }
+            }
+            News::Poison(poison) => {
+                for p in poison {
+                    self.letters.push(p.claim.refused(&p.operation, p.attempts, p.first, p.error), p.claim.ticket);
+                }
+            }
+            News::Failed(error) => {
+                self.failed.get_or_insert(error);
+            }
+            News::Nothing => {}
+        }
+    }
+
+    /// Stores the letters where there are so many that no more should come in.
+    ///
+    /// # Errors
+    /// As [`store_letters`](Self::store_letters).
+    pub(super) async fn store_many_letters(&mut self) -> Result<(), Error> {
+        if self.letters.are_many() { self.store_letters().await } else { Ok(()) }
+    }
+
+    /// Stores the letters and settles what they are about.
+    ///
+    /// # Errors
+    /// They could not be stored, and the run ends; nothing of them is settled.
+    pub(super) async fn store_letters(&mut self) -> Result<(), Error> {
+        while self.letters.are_any() {
+            let tickets = self.letters.store().await.inspect_err(|error| {
+                self.failed.get_or_insert_with(|| error.clone());
+            })?;
+            self.counts.dead_letters += tickets.len() as u64;
+            tickets.into_iter().for_each(|ticket| self.ledger.settle(ticket));
+        }
+        Ok(())
+    }
+}

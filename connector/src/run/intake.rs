@@ -1,0 +1,90 @@
+//! Decoding and planning, in which a panic costs the unit at hand and nothing else.
+//!
+//! What was being decoded when it came cannot be gone on with: what is left of that user record, or of the record where not even that is known,
+//! is one unit, a fault, and what follows is decoded by a decoder that remembers nothing. Waits for nothing and counts nothing.
+
+use super::clock;
+use super::panics::{PANIC, caught};
+use crate::codec::{Content, Decoder, Units, UserRecord, UserRecords};
+use crate::error::Error;
+use crate::metrics::Notes;
+use crate::plan::mapping::{Mapping, Planned};
+use crate::record::{Fault, Record};
+use crate::revision::Revision;
+use crate::store::dead_letters::DeadLetter;
+
+/// Begins with a record.
+pub(super) fn open(decoder: &mut Decoder, record: &Record) -> UserRecords {
+    caught(|| decoder.open(record)).unwrap_or_else(|fault| {
+        decoder.renew();
+        UserRecord::unreadable(record.data.clone(), fault).into()
+    })
+}
+
+/// The next user record of a record.
+pub(super) fn next_user_record(decoder: &mut Decoder, user_records: &mut UserRecords, record: &Record) -> Option<UserRecord> {
+    caught(|| user_records.next(decoder)).unwrap_or_else(|fault| {
+        decoder.renew();
+        *user_records = UserRecords::default();
+        Some(UserRecord::unreadable(record.data.clone(), fault))
+    })
+}
+
+/// The next unit of a user record, and its place in it.
+pub(super) fn next_unit(decoder: &mut Decoder, units: &mut Units<'_>, notes: &mut Notes) -> Option<(u32, Content)> {
+    caught(|| units.next(decoder, notes)).unwrap_or_else(|fault| {
+        decoder.renew();
+        Some((units.end(), Content::Fault(fault)))
+    })
+}
+
+/// Decides about a revision, and tells whether it is a put that its rule's filter made a delete.
+///
+/// # Errors
+/// As [`Mapping::plan`].
+pub(super) fn plan(mapping: &mut Mapping, revision: Revision) -> Result<(Planned, bool), Error> {
+    planned(|| mapping.plan_and_tell(revision, clock::millis()))
+}
+
+// A mapping remembers whole destinations, one step each: there is no half of one.
+fn planned(plan: impl FnOnce() -> Result<(Planned, bool), Error>) -> Result<(Planned, bool), Error> {
+    caught(plan).unwrap_or_else(|fault| Ok((Planned::Fault(fault), false)))
+}
+
+/// Whether a letter stands for everything that is left of its payload, because a panic kept the decoder from telling its units apart.
+pub(super) fn stands_for_the_rest(letter: &DeadLetter) -> bool {
+    letter.error.kind == PANIC && letter.table.is_none()
+}
+
+/// The unit of a dead letter, decoded anew.
+///
+/// What was damaged inside of an aggregate has no format to be decoded by: unless it is a revision after all, it keeps its reason.
+pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut Notes) -> Content {
+    let user_record = decoder.open_payload(&letter.payload);
+    let mut units = decoder.units(&user_record);
+    let content = loop {
+        match next_unit(decoder, &mut units, notes) {
+            Some((part, content)) if part == letter.part => break Some(content),
+            Some(_) => {}
+            None => break None,
+        }
+    };
+    match content {
+        Some(Content::Revision(revision)) => Content::Revision(revision),
+        _ if letter.error.kind == "damaged_aggregate" => Content::Fault(letter.error.clone()),
+        Some(content) => content,
+        None => Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_while_a_revision_is_planned_is_its_fault() {
+        let (planned, leaves) = planned(|| panic!("{} of a customer", "the name")).unwrap();
+        let Planned::Fault(Fault { kind, reason }) = planned else { panic!("expected a fault, found {planned:?}") };
+        assert!(!leaves && kind == PANIC && reason.contains("intake.rs:") && !reason.contains("customer"), "{reason}");
+    }
+}

@@ -1,0 +1,55 @@
+//! How a line sends, and what follows from it. Plain data.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::plan::breaker::Thresholds;
+
+/// How operations are sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// The most bytes of one request before compression, up to 9 MiB.
+    pub request_bytes: usize,
+    /// The most operations of one request, at least 1.
+    pub request_operations: usize,
+    /// The most requests at once, at least 1.
+    pub requests_in_flight: usize,
+    /// How long an operation waits for others.
+    pub linger: Duration,
+    /// Time without progress after which the run gives up; `None` goes on for ever.
+    pub give_up_after: Option<Duration>,
+    /// When an index that refuses documents is stopped before more of them become dead letters; `None` never stops one.
+    pub breaker: Option<Thresholds>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            request_bytes: 5 * 1024 * 1024,
+            request_operations: 2_000,
+            requests_in_flight: 4,
+            linger: Duration::from_millis(200),
+            give_up_after: Some(Duration::from_secs(300)),
+            breaker: Some(Thresholds::default()),
+        }
+    }
+}
+
+impl Settings {
+    /// With at least one operation in a request, and one request at once.
+    pub(super) fn usable(self) -> Self {
+        Self { request_operations: self.request_operations.max(1), requests_in_flight: self.requests_in_flight.max(1), ..self }
+    }
+
+    /// Bytes of records and operations that may wait to be settled; the bodies under way take as much again as one third of the whole.
+    pub(super) fn budget(&self) -> usize {
+        self.request_bytes.saturating_mul(self.requests_in_flight).saturating_mul(2)
+    }
+
+    /// When something that waits since then has waited long enough.
+    pub(super) fn lingered(&self, since: Instant) -> Instant {
+        const LONGEST: Duration = Duration::from_secs(60 * 60);
+        since + self.linger.min(LONGEST)
+    }
+}

@@ -1,0 +1,148 @@
+//! An invocation as it is watched: exactly one line in the log, and its metrics on standard output in the embedded metric format of CloudWatch.
+//!
+//! Decides nothing about an answer. Never says anything of a document but counts (reference of the format: Amazon CloudWatch user guide,
+//! "Specification: Embedded metric format").
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant, SystemTime};
+
+use metrics_cloudwatch_embedded::{Builder, Collector};
+use revsync::error::{Error, Kind};
+use revsync::metrics::{Counts, Skip, instruments};
+use revsync::record::{Position, SequenceNumber};
+use revsync_lambda::{Answer, Batch, error_type};
+use tracing::Level;
+
+/// The namespace of the metrics, and their one dimension that is always there.
+const NAMESPACE: &str = "revsync";
+const DIMENSION: &str = "pipeline";
+
+/// What watches one invocation after another.
+pub(crate) struct Watch {
+    pipeline: String,
+    collector: &'static Collector,
+}
+
+impl Watch {
+    /// Begins to count.
+    pub(crate) fn start(pipeline: &str) -> Result<Self, Error> {
+        let builder = Builder::new().cloudwatch_namespace(NAMESPACE).with_dimension(DIMENSION, pipeline.to_owned());
+        let collector = builder.init().map_err(|error| Error::new(Kind::Bug, format!("metrics cannot be counted: {error}")))?;
+        instruments::announce();
+        Ok(Self { pipeline: pipeline.to_owned(), collector })
+    }
+
+    /// An invocation ends: prints its metrics and its line.
+    pub(crate) fn end(&self, invocation: &Invocation, counts: &Counts, answer: &Result<Answer, Error>) {
+        instruments::invocation(invocation.started.elapsed());
+        self.collector.set_property("requestId", invocation.request.clone());
+        let mut documents = Vec::new();
+        // As a whole: each line is one document.
+        let printed = self.collector.flush(&mut documents).and_then(|()| {
+            let mut out = io::stdout().lock();
+            out.write_all(&documents).and_then(|()| out.flush())
+        });
+        if let Err(error) = printed {
+            tracing::warn!("the metrics of this invocation cannot be printed: {error}");
+        }
+        invocation.tell(&self.pipeline, counts, answer);
+    }
+}
+
+/// An invocation under way.
+pub(crate) struct Invocation {
+    request: String,
+    deadline: SystemTime,
+    started: Instant,
+    cold: bool,
+    shard: String,
+    first: String,
+    last: String,
+    records: usize,
+    age: Option<Duration>,
+}
+
+impl Invocation {
+    /// An event came in, with this deadline.
+    pub(crate) fn begin(request: &str, deadline: SystemTime, cold: bool) -> Self {
+        let (request, started) = (request.to_owned(), Instant::now());
+        let nothing = String::new;
+        Self { request, deadline, started, cold, shard: nothing(), first: nothing(), last: nothing(), records: 0, age: None }
+    }
+
+    /// What is left of its time.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline.duration_since(now()).unwrap_or_default()
+    }
+
+    /// It is of these records.
+    pub(crate) fn read(&mut self, batch: &Batch) {
+        let number = |position: &Position| match position {
+            Position::Sequence { number, .. } => number.0.clone(),
+            Position::Byte { .. } | Position::Offset { .. } => String::new(),
+        };
+        if let (Some(first), Some(last)) = (batch.records.first(), batch.records.last()) {
+            self.shard.clone_from(&first.origin.shard);
+            (self.first, self.last) = (number(&first.position), number(&last.position));
+        }
+        self.records = batch.records.len();
+        let age = |oldest| now().duration_since(SystemTime::UNIX_EPOCH + Duration::from_millis(oldest)).unwrap_or_default();
+        self.age = batch.oldest.map(age);
+        instruments::event(self.age);
+    }
+
+    fn tell(&self, pipeline: &str, counts: &Counts, answer: &Result<Answer, Error>) {
+        let (answered, why) = match answer {
+            Ok(Answer { first: None, why }) => ("done", why.as_ref()),
+            Ok(Answer { first: Some(SequenceNumber(number)), why }) => (number.as_str(), why.as_ref()),
+            Err(error) => ("error", Some(error)),
+        };
+        let skipped = |reason| counts.skipped.get(&reason).copied().unwrap_or_default();
+        // A level has to be known where a line is written.
+        macro_rules! tell {
+            ($level:expr) => {
+                tracing::event!(
+                    $level,
+                    pipeline,
+                    answer = answered,
+                    error_type = why.map(|why| error_type(why.kind)),
+                    reason = why.map(tracing::field::display),
+                    shard = self.shard,
+                    first = self.first,
+                    last = self.last,
+                    records = self.records,
+                    received = counts.received,
+                    indexed = counts.indexed,
+                    deleted = counts.deleted,
+                    stale = counts.stale,
+                    absent = counts.absent,
+                    compacted = counts.compacted,
+                    skipped_control = skipped(Skip::Control),
+                    skipped_block_summary = skipped(Skip::BlockSummary),
+                    skipped_filtered = skipped(Skip::Filtered),
+                    skipped_redacted = skipped(Skip::Redacted),
+                    skipped_unmapped = skipped(Skip::Unmapped),
+                    skipped_no_change = skipped(Skip::NoChange),
+                    dead_letters = counts.dead_letters,
+                    pending = counts.pending,
+                    bytes = counts.bytes,
+                    iterator_age_seconds = self.age.map(|age| age.as_secs_f64()),
+                    seconds = self.started.elapsed().as_secs_f64(),
+                    cold_start = self.cold,
+                    remaining_seconds = self.left().as_secs_f64(),
+                    "invocation"
+                )
+            };
+        }
+        match answer {
+            Ok(Answer { first: None, .. }) => tell!(Level::INFO),
+            Ok(Answer { first: Some(_), .. }) => tell!(Level::WARN),
+            Err(_) => tell!(Level::ERROR),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "deadlines and the arrival of records are given by the wall clock")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
