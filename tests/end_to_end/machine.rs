@@ -160,19 +160,24 @@ impl Machine {
         found["hits"]["hits"].as_array().expect("hits").iter().map(hit).collect()
     }
 
-    /// Puts records on a stream, all with one partition key, so that they stay in order.
-    pub(crate) fn put(&self, stream: &str, records: &[Bytes]) {
+    /// Puts records on a stream, all with one partition key, so that they stay in order. Gives the shard and the sequence number of each.
+    pub(crate) fn put(&self, stream: &str, records: &[Bytes]) -> Vec<(String, String)> {
         let records: Vec<Value> =
             records.iter().map(|record| json!({ "Data": STANDARD.encode(record), "PartitionKey": "tests" })).collect();
         let answer = self.emulator.call("Kinesis_20131202.PutRecords", &json!({ "StreamName": stream, "Records": records }));
         assert_eq!(answer["FailedRecordCount"], 0, "{answer}");
+        let of = |record: &Value, name: &str| record[name].as_str().expect("a text").to_owned();
+        let records = answer["Records"].as_array().expect("records");
+        records.iter().map(|record| (of(record, "ShardId"), of(record, "SequenceNumber"))).collect()
     }
 
-    /// The lines of a log group, as they were written.
-    pub(crate) fn log(&self, group: &str) -> Vec<String> {
+    /// The lines that the function of a stack has written. Those that the service adds are left out.
+    pub(crate) fn log(&self, stack: &Stack) -> Vec<String> {
+        let group = stack.output("LogCommand").rsplit('\'').nth(1).expect("a quoted name");
         let events = self.emulator.call("Logs_20140328.FilterLogEvents", &json!({ "logGroupName": group, "limit": 10_000 }));
-        let message = |event: &Value| event["message"].as_str().expect("a message").to_owned();
-        events["events"].as_array().expect("events").iter().map(message).collect()
+        let lines = events["events"].as_array().expect("events").iter().map(|event| event["message"].as_str().expect("a message"));
+        let of_the_service = |line: &str| ["START ", "END ", "REPORT "].iter().any(|word| line.starts_with(word));
+        lines.filter(|line| !of_the_service(line)).map(str::to_owned).collect()
     }
 }
 

@@ -66,7 +66,8 @@ fn documents_come_to_their_newest_revision_and_poison_to_the_dead_letters_and_ba
         ("absent", 0, None),
         ("seen-2", 0, put(9)),
     ];
-    let third: &[Change] = &[("deleted", 0, put(2)), ("updated", 1, put(6)), ("returned", 1, None), ("returned", 2, put(10)), ("seen-3", 0, put(11))];
+    let third: &[Change] =
+        &[("deleted", 0, put(2)), ("updated", 1, put(6)), ("returned", 1, None), ("returned", 2, put(10)), ("seen-3", 0, put(11))];
     let refused: Change = ("refused", 0, Some(json!({ "Price": "dear" })));
     let large: Change = ("large", 0, Some(json!({ "Price": "dear", "Text": "x".repeat(900_000) })));
     let broken = Bytes::from_static(b"\xe0\x01\x00\xeano Ion");
@@ -107,7 +108,10 @@ fn documents_come_to_their_newest_revision_and_poison_to_the_dead_letters_and_ba
     let replayed = machine.revsync(&replay);
     assert_eq!((&replayed.json()["indexed"], &replayed.json()["dead_letters"], replayed.exit), (&json!(2), &json!(1), 1), "{replayed:?}");
     let found = machine.documents(INDEX);
-    assert_eq!((found.len(), &found["refused"].1, &found["large"].1), (expected.len() + 2, refused.2.as_ref().unwrap(), large.2.as_ref().unwrap()));
+    assert_eq!(
+        (found.len(), &found["refused"].1, &found["large"].1),
+        (expected.len() + 2, refused.2.as_ref().unwrap(), large.2.as_ref().unwrap())
+    );
     assert_eq!(machine.emulator.messages(stack.queue()).len(), 1, "what no mapping mends stays");
     assert_eq!(machine.emulator.keys(stack.output("LargeDeadLettersBucket")), [] as [&str; 0]);
 }
