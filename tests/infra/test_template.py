@@ -118,6 +118,7 @@ class Delivery(unittest.TestCase):
             self.assertEqual(variables["REVSYNC_AUTH"], SETS[name].get("SinkAuth", "aws"))
             self.assertEqual(as_text(variables["REVSYNC_TO"]), SETS[name].get("SinkUrl", "https://${Domain.DomainEndpoint}"))
             self.assertEqual("REVSYNC_PASSWORD_SECRET" in variables, name == "password")
+            self.assertEqual("REVSYNC_USERNAME" in variables, name == "password")
             self.assertNotIn("REVSYNC_PASSWORD", variables)
 
     def test_the_package_is_the_one_that_the_readme_builds(self):
@@ -342,8 +343,7 @@ class Parameters(unittest.TestCase):
             ({"AdministratorArn": template.ADMINISTRATOR, "DomainName": "docs"}, "DomainName names an existing domain"),
             ({**domain, "DomainName": ""}, "SinkAuth aws with SinkUrl needs DomainName"),
             ({**domain, "AdministratorArn": template.ADMINISTRATOR}, "AdministratorArn is for a created domain"),
-            ({**EXISTING, "SinkAuth": "basic", "Username": "revsync"}, "SinkAuth basic needs Username and PasswordSecretArn"),
-            ({**EXISTING, "SinkAuth": "basic", "PasswordSecretArn": template.SECRET}, "SinkAuth basic needs Username and PasswordSecretArn"),
+            ({**EXISTING, "SinkAuth": "basic", "Username": "revsync"}, "SinkAuth basic needs PasswordSecretArn"),
             ({**EXISTING, "PasswordSecretArn": template.SECRET}, "are for SinkAuth basic"),
             ({**EXISTING, "SinkAuth": "aoss"}, "SinkAuth aoss needs CollectionName"),
             ({**EXISTING, "CollectionName": "docs"}, "CollectionName is for SinkAuth aoss"),
