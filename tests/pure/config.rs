@@ -108,6 +108,13 @@ fn every_key_is_documented_and_its_documentation_ends_with_its_default() {
 }
 
 #[test]
+fn the_file_of_the_lambda_package_has_tombstones_for_every_table() {
+    let settings = resolved(include_str!("../../infra/revsync.toml"), Overrides::default()).unwrap();
+    let rules: Vec<_> = settings.tables.iter().map(|rule| (rule.name.as_str(), rule.deletes)).collect();
+    assert_eq!(rules, [("*", Deletes::Tombstone)]);
+}
+
+#[test]
 fn an_empty_file_and_no_options_give_the_documented_defaults() {
     let settings = resolved("", Overrides::default()).unwrap();
     assert_eq!(settings.sink.url, SinkUrl::Local("revsync.db".into()));

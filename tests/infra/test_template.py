@@ -1,0 +1,381 @@
+"""What the template promises: no record is given up without a trace, no right is wider than it has to be, whoever is woken finds a section.
+
+Run by `.ci/run infra`. Each set of parameters in template.py is rendered and looked at; what is said in the template of an existing thing (a
+heading, a metric, a variable of the environment) is looked for where it is.
+"""
+
+import functools
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import template
+from template import EXISTING, ROOT, SETS, Stack, as_text, stack
+
+ALARM = "AWS::CloudWatch::Alarm"
+STATEFUL = {"AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::Kinesis::Stream", "AWS::OpenSearchService::Domain", "AWS::Logs::LogGroup"}
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+def sources(*folders):
+    return "\n".join(file.read_text() for folder in folders for file in sorted((ROOT / folder).rglob("*.rs")))
+
+
+def rights(name):
+    """(effect, action, resource) of the role, each as text."""
+    role = stack(name).one("AWS::IAM::Role")
+    statements = [statement for policy in role["Policies"] for statement in policy["PolicyDocument"]["Statement"]]
+    assert not role.get("ManagedPolicyArns")
+    return {
+        (statement["Effect"], action, as_text(resource))
+        for statement in statements
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    }
+
+
+def allowed(name, service):
+    return {(action, resource) for effect, action, resource in rights(name) if effect == "Allow" and action.startswith(service + ":")}
+
+
+def headings():
+    """The anchors of infra/README.md, as GitHub makes them."""
+    text = (ROOT / "infra/README.md").read_text()
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^a-z0-9 _-]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def rendered_sets():
+    return [(name, stack(name)) for name in SETS]
+
+
+def for_each_set(check):
+    """Runs a check for each set of parameters, with its name and the template rendered for it."""
+
+    @functools.wraps(check)
+    def run(self):
+        for name, rendered in rendered_sets():
+            with self.subTest(name):
+                check(self, name, rendered)
+
+    return run
+
+
+class Delivery(unittest.TestCase):
+    @for_each_set
+    def test_an_outage_gives_up_no_record(self, _, rendered):
+        mapping = rendered.one("AWS::Lambda::EventSourceMapping")
+        self.assertEqual(mapping["FunctionResponseTypes"], ["ReportBatchItemFailures"])
+        self.assertIs(mapping["BisectBatchOnFunctionError"], True)
+        self.assertEqual((mapping["MaximumRetryAttempts"], mapping["MaximumRecordAgeInSeconds"]), ("-1", "-1"))
+        self.assertEqual(mapping["StartingPosition"], "TRIM_HORIZON")
+        self.assertNotIn("FilterCriteria", mapping)
+        self.assertNotIn("TumblingWindowInSeconds", mapping)
+
+    @for_each_set
+    def test_what_lambda_gives_up_all_the_same_goes_to_a_bucket_that_the_role_may_write(self, name, rendered):
+        (destination,) = rendered.one("AWS::Lambda::EventSourceMapping")["DestinationConfig"]["OnFailure"].values()
+        self.assertEqual(destination, {"Fn::GetAtt": ["OnFailure", "Arn"]})
+        self.assertIn("OnFailure", rendered.of_type("AWS::S3::Bucket"))
+        self.assertLessEqual({("s3:PutObject", "${OnFailure.Arn}/*"), ("s3:ListBucket", "${OnFailure.Arn}")}, allowed(name, "s3"))
+
+    @for_each_set
+    def test_the_function_has_no_dead_letter_queue_of_its_own(self, _, rendered):
+        self.assertFalse({"DeadLetterConfig", "DeadLetterQueue"} & rendered.one("AWS::Lambda::Function").keys())
+        self.assertFalse(rendered.of_type("AWS::Lambda::EventInvokeConfig"))
+
+    def test_the_stream_and_the_mapping_are_those_of_the_parameters(self):
+        for name, rendered in rendered_sets():
+            wanted = SETS[name].get("StreamArn", {"Fn::GetAtt": ["Stream", "Arn"]})
+            self.assertEqual(rendered.one("AWS::Lambda::EventSourceMapping")["EventSourceArn"], wanted)
+            self.assertEqual(bool(rendered.of_type("AWS::Kinesis::Stream")), "StreamArn" not in SETS[name])
+        self.assertEqual(stack("existing").one("AWS::Kinesis::Stream")["StreamModeDetails"], {"StreamMode": "ON_DEMAND"})
+        self.assertEqual(stack("password").one("AWS::Kinesis::Stream")["ShardCount"], "4")
+
+    def test_the_function_answers_before_it_is_ended(self):
+        margin = int(re.search(r"const MARGIN: Duration = Duration::from_secs\((\d+)\)", sources("lambda/src"))[1])
+        request = int(re.search(r"request_timeout: Duration::from_secs\((\d+)\)", sources("connector/src/sink/opensearch"))[1])
+        timeout = template.written()["Parameters"]["TimeoutSeconds"]
+        self.assertGreater(timeout["Default"], request + 2 * margin)
+        self.assertGreater(timeout["MinValue"], 4 * margin)
+        for _, rendered in rendered_sets():
+            self.assertEqual(rendered.one("AWS::Lambda::Function")["Timeout"], str(timeout["Default"]))
+
+    def test_the_function_is_told_nothing_that_it_does_not_know(self):
+        known = set(re.findall(r'"(REVSYNC_[A-Z_]+)"', sources("connector/src", "lambda/src")))
+        for name, rendered in rendered_sets():
+            variables = rendered.one("AWS::Lambda::Function")["Environment"]["Variables"]
+            self.assertLessEqual(variables.keys(), known)
+            self.assertEqual(variables["REVSYNC_NO_CREATE_INDEX"], "true")
+            self.assertEqual(variables["REVSYNC_NAME"], SETS[name].get("PipelineName", "ledger"))
+            self.assertEqual(variables["REVSYNC_AUTH"], SETS[name].get("SinkAuth", "aws"))
+            self.assertEqual(as_text(variables["REVSYNC_TO"]), SETS[name].get("SinkUrl", "https://${Domain.DomainEndpoint}"))
+            self.assertEqual("REVSYNC_PASSWORD_SECRET" in variables, name == "password")
+            self.assertEqual("REVSYNC_USERNAME" in variables, name == "password")
+            self.assertNotIn("REVSYNC_PASSWORD", variables)
+
+    def test_the_package_is_the_one_that_the_readme_builds(self):
+        self.assertEqual(template.written()["Resources"]["Function"]["Properties"]["CodeUri"], "../target/lambda/revsync-lambda/bootstrap.zip")
+        self.assertIn("-p revsync-lambda --output-format zip --include revsync.toml", (ROOT / "infra/README.md").read_text())
+        for _, rendered in rendered_sets():
+            function = rendered.one("AWS::Lambda::Function")
+            self.assertEqual((function["Runtime"], function["Handler"]), ("provided.al2023", "bootstrap"))
+
+
+class Rights(unittest.TestCase):
+    @for_each_set
+    def test_nothing_is_allowed_on_everything_but_describing_networks(self, name, _):
+        for effect, action, resource in rights(name):
+            self.assertNotIn("*", action)
+            if resource == "*":
+                self.assertTrue(action.startswith("ec2:Describe"), action)
+                self.assertEqual(name, "created-domain-in-a-vpc")
+
+    def test_the_stream_is_read_and_nothing_else(self):
+        actions = ["DescribeStream", "DescribeStreamSummary", "GetRecords", "GetShardIterator", "ListShards"]
+        for name, _ in rendered_sets():
+            arn = SETS[name].get("StreamArn", "${Stream.Arn}")
+            self.assertEqual(allowed(name, "kinesis"), {(f"kinesis:{action}", arn) for action in actions})
+
+    @for_each_set
+    def test_dead_letters_are_written_and_never_read(self, name, _):
+        self.assertEqual(allowed(name, "sqs"), {(f"sqs:{action}", "${DeadLetters.Arn}") for action in ["GetQueueAttributes", "SendMessage"]})
+        large = {action for action, resource in allowed(name, "s3") if "LargeDeadLetters" in resource}
+        self.assertEqual(large, {"s3:PutObject", "s3:DeleteObject"})
+
+    def test_a_domain_is_written_without_the_right_to_create_an_index_or_to_read_a_document(self):
+        for name, domain, pattern in [("created-domain", "revsync-1a2b3c4d", "*"), ("existing-domain", "docs", "ledger_*")]:
+            arn = f"arn:aws:es:eu-west-1:123456789012:domain/{domain}"
+            wanted = {
+                ("es:ESHttpGet", f"{arn}/"),
+                ("es:ESHttpGet", f"{arn}/{pattern}"),
+                ("es:ESHttpPost", f"{arn}/_bulk"),
+                ("es:ESHttpPost", f"{arn}/{pattern}/_refresh"),
+                ("es:ESHttpPut", f"{arn}/{pattern}/_mapping"),
+            }
+            self.assertEqual(allowed(name, "es"), wanted)
+            denied = {(action, resource) for effect, action, resource in rights(name) if effect == "Deny"}
+            self.assertEqual(denied, {("es:ESHttpGet", f"{arn}/*/*"), ("es:ESHttpGet", f"{arn}/_*")})
+        for name in ["existing", "password", "collection"]:
+            self.assertEqual(allowed(name, "es"), set())
+
+    def test_a_collection_lets_the_role_write_to_the_indices_of_the_pattern(self):
+        self.assertEqual(allowed("collection", "aoss"), {("aoss:APIAccessAll", "arn:aws:aoss:eu-west-1:123456789012:collection/abc123")})
+        (policy,) = json.loads(as_text(stack("collection").one("AWS::OpenSearchServerless::AccessPolicy")["Policy"]))
+        self.assertEqual(policy["Principal"], ["${Role.Arn}"])
+        (rule,) = policy["Rules"]
+        self.assertEqual(rule["Resource"], ["index/docs/*"])
+        self.assertNotIn("aoss:CreateIndex", rule["Permission"])
+        for name in SETS.keys() - {"collection"}:
+            self.assertEqual(allowed(name, "aoss"), set())
+
+    def test_keys_and_the_secret_are_used_where_they_are_named(self):
+        kms = {
+            "created-domain-in-a-vpc": {("kms:Decrypt", template.KEY), ("kms:GenerateDataKey", template.KEY)},
+            "existing-domain": {("kms:Decrypt", template.OTHER_KEY)},
+            "password": {("kms:Decrypt", template.OTHER_KEY)},
+        }
+        for name, _ in rendered_sets():
+            self.assertEqual(allowed(name, "kms"), kms.get(name, set()))
+            secret = {("secretsmanager:GetSecretValue", template.SECRET)} if name == "password" else set()
+            self.assertEqual(allowed(name, "secretsmanager"), secret)
+
+    def test_a_created_domain_lets_in_the_function_and_its_administrator_over_tls(self):
+        for name in [name for name in SETS if name.startswith("created-domain")]:
+            domain = stack(name).one("AWS::OpenSearchService::Domain")
+            (statement,) = domain["AccessPolicies"]["Statement"]
+            self.assertEqual(statement["Principal"], {"AWS": [{"Fn::GetAtt": ["Role", "Arn"]}, template.ADMINISTRATOR]})
+            self.assertEqual(statement["Resource"], f"arn:aws:es:eu-west-1:123456789012:domain/{domain['DomainName']}/*")
+            self.assertTrue(domain["DomainEndpointOptions"]["EnforceHTTPS"])
+            self.assertIn("TLS-1-2", domain["DomainEndpointOptions"]["TLSSecurityPolicy"])
+            self.assertTrue(domain["NodeToNodeEncryptionOptions"]["Enabled"])
+            self.assertTrue(domain["AdvancedSecurityOptions"]["Enabled"])
+            self.assertEqual(domain["AdvancedSecurityOptions"]["MasterUserOptions"], {"MasterUserARN": template.ADMINISTRATOR})
+
+
+class Keeping(unittest.TestCase):
+    @for_each_set
+    def test_what_holds_state_outlives_the_stack(self, _, rendered):
+        for name, resource in rendered.resources.items():
+            if resource["Type"] in STATEFUL:
+                self.assertEqual((resource["DeletionPolicy"], resource["UpdateReplacePolicy"]), ("Retain", "Retain"), name)
+
+    @for_each_set
+    def test_what_holds_state_is_encrypted_with_the_key_of_the_parameter_where_there_is_one(self, name, rendered):
+        key = SETS[name].get("KeyArn")
+        for bucket in rendered.of_type("AWS::S3::Bucket").values():
+            (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+            wanted = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key} if key else {"SSEAlgorithm": "AES256"}
+            self.assertEqual(rule["ServerSideEncryptionByDefault"], wanted)
+        queue = rendered.one("AWS::SQS::Queue")
+        self.assertEqual((queue.get("SqsManagedSseEnabled"), queue.get("KmsMasterKeyId")), (None, key) if key else (True, None))
+        for stream in rendered.of_type("AWS::Kinesis::Stream").values():
+            self.assertEqual(stream["StreamEncryption"], {"EncryptionType": "KMS", "KeyId": key or "alias/aws/kinesis"})
+        for domain in rendered.of_type("AWS::OpenSearchService::Domain").values():
+            at_rest = domain["EncryptionAtRestOptions"]
+            self.assertEqual((at_rest["Enabled"], at_rest.get("KmsKeyId")), (True, key))
+
+    @for_each_set
+    def test_dead_letters_and_what_lambda_gives_up_are_private_and_travel_encrypted(self, _, rendered):
+        for bucket in rendered.of_type("AWS::S3::Bucket").values():
+            self.assertEqual(set(bucket["PublicAccessBlockConfiguration"].values()), {True})
+            self.assertEqual(bucket["VersioningConfiguration"], {"Status": "Enabled"})
+        policies = [*rendered.of_type("AWS::S3::BucketPolicy").values(), *rendered.of_type("AWS::SQS::QueuePolicy").values()]
+        covered = {as_text(resource) for policy in policies for resource in listed(policy.get("Bucket") or policy["Queues"])}
+        self.assertEqual(covered, {"${DeadLetters}", "${LargeDeadLetters}", "${OnFailure}"})
+        for policy in policies:
+            (statement,) = policy["PolicyDocument"]["Statement"]
+            self.assertEqual((statement["Effect"], statement["Principal"]), ("Deny", "*"))
+            self.assertEqual(statement["Condition"], {"Bool": {"aws:SecureTransport": False}})
+
+    def test_records_and_dead_letters_are_kept_for_long(self):
+        self.assertEqual(stack("existing").one("AWS::Kinesis::Stream")["RetentionPeriodHours"], "168")
+        for _, rendered in rendered_sets():
+            queue = rendered.one("AWS::SQS::Queue")
+            self.assertEqual(queue["MessageRetentionPeriod"], 14 * 24 * 3600)
+            self.assertNotIn("RedrivePolicy", queue)
+
+    def test_no_name_stands_in_the_way_of_a_replacement(self):
+        named = {"QueueName", "BucketName", "FunctionName", "RoleName", "LogGroupName", "AlarmName", "DashboardName"}
+        for _, rendered in rendered_sets():
+            for name, resource in rendered.resources.items():
+                if resource["Type"] != "AWS::Lambda::EventSourceMapping":
+                    self.assertFalse(named & resource["Properties"].keys(), name)
+
+
+class Watching(unittest.TestCase):
+    def test_every_alarm_names_a_section_of_the_runbook(self):
+        known = headings()
+        for _, rendered in rendered_sets():
+            for name, alarm in rendered.of_type(ALARM).items():
+                section = re.search(r"Runbook: infra/README\.md#([a-z0-9-]+)$", alarm["AlarmDescription"])
+                self.assertIsNotNone(section, name)
+                self.assertIn(section[1], known)
+                self.assertIn("TreatMissingData", alarm)
+                self.assertNotIn("Metrics", alarm)
+
+    @for_each_set
+    def test_every_alarm_tells_the_topic_where_there_is_one(self, name, rendered):
+        topic = SETS[name].get("AlarmTopicArn")
+        for alarm in rendered.of_type(ALARM).values():
+            self.assertEqual((alarm.get("AlarmActions"), alarm.get("OKActions")), ([topic], [topic]) if topic else (None, None))
+
+    def test_the_lag_is_reported_at_a_quarter_and_at_half_of_the_retention(self):
+        hours = template.written()["Parameters"]["RetentionHours"]["AllowedValues"]
+        for each in hours:
+            alarms = Stack({**EXISTING, "RetentionHours": str(each)}).of_type(ALARM)
+            self.assertEqual(int(alarms["LagAlarm"]["Threshold"]), each * 3600 * 1000 // 4)
+            self.assertEqual(int(alarms["LagCriticalAlarm"]["Threshold"]), each * 3600 * 1000 // 2)
+        self.assertEqual({str(each) for each in hours}, template.written()["Mappings"]["Lag"].keys())
+
+    def test_what_can_go_wrong_has_an_alarm(self):
+        metrics = {
+            "IteratorAge",
+            "Errors",
+            "Throttles",
+            "Invocations",
+            "DroppedEventCount",
+            "OnFailureDestinationDeliveredEventCount",
+            "DestinationDeliveryFailures",
+            "ApproximateNumberOfMessagesVisible",
+            "ApproximateAgeOfOldestMessage",
+            "revsync_dead_letters_total",
+            "revsync_pending",
+            "revsync_retries_total",
+        }
+        self.assertEqual({alarm["MetricName"] for alarm in stack("password").of_type(ALARM).values()}, metrics)
+        self.assertNotIn("SilenceAlarm", stack("existing").of_type(ALARM))
+        self.assertLess(int(stack("password").of_type(ALARM)["DeadLettersOldAlarm"]["Threshold"]), 14 * 24 * 3600)
+
+    def test_metrics_of_the_function_are_those_that_it_writes(self):
+        text = (ROOT / "connector/src/metrics/instruments.rs").read_text()
+        labels = {name: label for name, label in re.findall(r'\("(revsync_\w+)", Kind::\w+, (?:None|Some\("(\w+)"\))', text)}
+        classes = re.search(r"CLASSES: \[&str; \d+\] = \[([^\]]*)\]", text)[1]
+        for _, rendered in rendered_sets():
+            pipeline = rendered.one("AWS::Lambda::Function")["Environment"]["Variables"]["REVSYNC_NAME"]
+            for alarm in rendered.of_type(ALARM).values():
+                if alarm["Namespace"] == "revsync":
+                    dimensions = {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
+                    self.assertEqual(dimensions.pop("pipeline"), pipeline)
+                    label = labels[alarm["MetricName"]]
+                    self.assertEqual(list(dimensions), [label] if label else [])
+                    self.assertLessEqual({f'"{value}"' for value in dimensions.values()}, set(classes.split(", ")))
+            shown = as_text(rendered.one("AWS::CloudWatch::Dashboard")["DashboardBody"])
+            self.assertLessEqual(set(re.findall(r'"(revsync_\w+)"', shown)), labels.keys())
+            self.assertGreaterEqual(len(json.loads(shown)["widgets"]), 8)
+
+
+class Parameters(unittest.TestCase):
+    def test_each_is_described_used_and_shown_in_a_group(self):
+        written = template.written()
+        groups = written["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+        grouped = [name for group in groups for name in group["Parameters"]]
+        self.assertEqual(sorted(grouped), sorted(written["Parameters"]))
+        used = json.dumps([written[part] for part in ["Resources", "Conditions"]])
+        for name, parameter in written["Parameters"].items():
+            with self.subTest(name):
+                self.assertTrue(parameter["Description"].endswith("."))
+                self.assertIn("Default", parameter)
+                self.assertTrue(f'"Ref": "{name}"' in used or "${%s}" % name in used)
+                if parameter.keys() & {"AllowedValues", "AllowedPattern", "MinValue"}:
+                    self.assertTrue(parameter["ConstraintDescription"].startswith("expected "))
+
+    def test_every_condition_is_seen_both_ways(self):
+        for name in template.written()["Conditions"]:
+            self.assertEqual({stack(each).condition(name) for each in SETS}, {True, False}, name)
+
+    def test_a_set_that_makes_sense_is_taken(self):
+        for name in SETS:
+            self.assertEqual(stack(name).refused(), [], name)
+
+    def test_what_contradicts_itself_is_refused_with_what_to_do(self):
+        domain = template.DOMAIN
+        for parameters, says in [
+            ({}, "No sink: set SinkUrl to an existing OpenSearch, or AdministratorArn to have a domain created"),
+            ({"AdministratorArn": template.ADMINISTRATOR, "SinkAuth": "none"}, "A created domain takes SinkAuth aws"),
+            ({"AdministratorArn": template.ADMINISTRATOR, "DomainName": "docs"}, "DomainName names an existing domain"),
+            ({**domain, "DomainName": ""}, "SinkAuth aws with SinkUrl needs DomainName"),
+            ({**domain, "AdministratorArn": template.ADMINISTRATOR}, "AdministratorArn is for a created domain"),
+            ({**EXISTING, "SinkAuth": "basic", "Username": "revsync"}, "SinkAuth basic needs PasswordSecretArn"),
+            ({**EXISTING, "PasswordSecretArn": template.SECRET}, "are for SinkAuth basic"),
+            ({**EXISTING, "SinkAuth": "aoss"}, "SinkAuth aoss needs CollectionName"),
+            ({**EXISTING, "CollectionName": "docs"}, "CollectionName is for SinkAuth aoss"),
+            ({**EXISTING, "StreamKeyArn": template.KEY}, "StreamKeyArn is for an existing stream"),
+        ]:
+            with self.subTest(parameters):
+                said = Stack(parameters).refused()
+                self.assertEqual(len(said), 1, said)
+                self.assertIn(says, said[0])
+
+    def test_the_stack_can_stand_in_every_partition(self):
+        # A service is named alike in all of them.
+        text = json.dumps([template.written()[part] for part in ["Resources", "Outputs"]]).replace("lambda.amazonaws.com", "")
+        for fixed in ["arn:aws", "amazonaws.com", "us-east-1"]:
+            self.assertFalse(fixed in text, fixed)
+
+
+class File(unittest.TestCase):
+    def test_it_is_what_cloudformation_reads(self):
+        for number, line in enumerate(template.FILE.read_text().splitlines(), 1):
+            self.assertNotRegex(line, r"(^|[\s\[{,])[&*][A-Za-z]", f"line {number}: CloudFormation takes no anchors and aliases")
+
+    def test_the_linter_has_nothing_to_say(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = [str(template.FILE)]
+            for name in SETS:
+                files.append(str(pathlib.Path(folder, f"{name}.json")))
+                pathlib.Path(files[-1]).write_text(json.dumps(template.resolved(name), indent=1))
+            lint = [pathlib.Path(sys.executable).with_name("cfn-lint"), "--format", "parseable", "--", *files]
+            said = subprocess.run(lint, capture_output=True, text=True)
+            self.assertEqual((said.returncode, said.stdout), (0, ""), said.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
