@@ -1,11 +1,16 @@
 //! The Lambda handler against recorded Kinesis events: what it hands to delivery, and the bytes that it answers.
+#![expect(unreachable_pub, reason = "support is shared with tests that see more of it")]
 
 #[path = "../support/aws.rs"]
 mod aws;
+mod configuration;
 mod delivery;
 mod function;
+mod observability;
 #[path = "../support/runtime_api.rs"]
 mod runtime_api;
+#[path = "../support/scripted_opensearch.rs"]
+mod scripted_opensearch;
 
 use std::path::Path;
 

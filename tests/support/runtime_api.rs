@@ -103,6 +103,7 @@ impl Function {
         let (address, events, told) = serve();
         let file = |name: &str| File::create(folder.path().join(name)).expect("a file");
         let mut command = command(variables);
+        command.current_dir(folder.path());
         command.env("AWS_LAMBDA_RUNTIME_API", address.to_string()).stdout(file("stdout")).stderr(file("stderr"));
         let process = command.spawn().expect("the function starts");
         Self { process, events, told, invocations: 0, folder }

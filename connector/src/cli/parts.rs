@@ -161,7 +161,10 @@ fn refused(error: &clap::Error) -> Error {
     };
     let (argument, value) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
     let (Some(argument), Some(value)) = (argument, value) else { return Error::usage(error.to_string().trim_end().to_owned()) };
-    let name = variable(&Variables::command(), &argument).unwrap_or(argument);
+    let mut command = Variables::command();
+    // Before that, an argument does not know how it is shown.
+    command.build();
+    let name = variable(&command, &argument).unwrap_or(argument);
     match (text(ContextKind::ValidValue), std::error::Error::source(error)) {
         (Some(values), _) => Error::usage(format!("{name}: expected one of {values}, found {value:?}")),
         (None, Some(why)) => Error::usage(format!("{name}: found {value:?}: {why}")),
