@@ -26,7 +26,10 @@ fn what_is_wrong_in_the_environment_is_told_to_lambda_and_logged_and_ends_the_pr
     for (variables, expected) in [
         (vec![], "no sink is named; set REVSYNC_TO"),
         (sink(&[]), "no place for dead letters is named; set REVSYNC_DEAD_LETTERS"),
-        (vec![("REVSYNC_TO", "nowhere"), ENDS[1]], "sink: expected local:FILE, http(s)://HOST:PORT, bulk:FILE or bulk:-, found \"nowhere\""),
+        (
+            vec![("REVSYNC_TO", "nowhere"), ENDS[1]],
+            "sink: expected local:FILE, http(s)://HOST:PORT, bulk:FILE or bulk:-, found \"nowhere\"",
+        ),
         (vec![("REVSYNC_TO", "bulk:-"), ENDS[1]], "sink: expected http(s)://HOST:PORT, found bulk:-"),
         (sink(&[("REVSYNC_DEAD_LETTERS", "file:/nowhere/letters.jsonl")]), "/nowhere/letters.jsonl"),
         (
@@ -51,7 +54,10 @@ fn what_is_wrong_in_the_environment_is_told_to_lambda_and_logged_and_ends_the_pr
         let lines: Vec<Value> = errors.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let failed: Vec<&Value> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
         assert_eq!(failed.len(), 1, "{errors}");
-        assert_eq!((failed[0]["message"].as_str(), failed[0]["error_type"].as_str()), (Some(told.message.as_str()), Some(told.kind.as_str())));
+        assert_eq!(
+            (failed[0]["message"].as_str(), failed[0]["error_type"].as_str()),
+            (Some(told.message.as_str()), Some(told.kind.as_str()))
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use revsync::record::Position;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::sink::{Pending, Sink};
 use revsync::store::dead_letters::DeadLetters;
-use revsync_lambda::{reply, Batch, handle};
+use revsync_lambda::{Batch, handle, reply};
 
 use crate::fixture;
 
