@@ -1,11 +1,27 @@
 //! The Lambda handler against recorded Kinesis events: what it hands to delivery, and the bytes that it answers.
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
 #[path = "../support/aws.rs"]
 mod aws;
 mod delivery;
+#[path = "../support/dice.rs"]
+mod dice;
 mod function;
+#[path = "../support/line.rs"]
+mod line;
+#[path = "../support/mapping_model.rs"]
+mod mapping_model;
+mod outages;
+mod positions;
+#[path = "../support/qldb_stream.rs"]
+mod qldb_stream;
+mod redelivery;
 #[path = "../support/runtime_api.rs"]
 mod runtime_api;
+#[path = "../support/scripted_opensearch.rs"]
+mod scripted_opensearch;
+#[path = "../support/scripted_sink.rs"]
+mod scripted_sink;
 
 use std::path::Path;
 
