@@ -18,5 +18,8 @@ mod privacy;
 mod qldb_stream;
 #[path = "../support/scripted_aws.rs"]
 mod scripted_aws;
+#[path = "../support/scripted_opensearch.rs"]
+mod scripted_opensearch;
 #[path = "../support/scripted_sink.rs"]
 mod scripted_sink;
+mod secrets;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::runtime_api::{Answer, Function, command};
+use crate::scripted_opensearch::Scripted;
 use crate::{aws, fixture};
 
 /// More than any of these tests takes.
@@ -25,7 +26,10 @@ fn what_is_wrong_in_the_environment_is_told_to_lambda_and_logged_and_ends_the_pr
     for (variables, expected) in [
         (vec![], "no sink is named; set REVSYNC_TO"),
         (sink(&[]), "no place for dead letters is named; set REVSYNC_DEAD_LETTERS"),
-        (vec![("REVSYNC_TO", "nowhere"), ENDS[1]], "sink: expected local:FILE, http(s)://HOST:PORT, bulk:FILE or bulk:-, found \"nowhere\""),
+        (
+            vec![("REVSYNC_TO", "nowhere"), ENDS[1]],
+            "sink: expected local:FILE, http(s)://HOST:PORT, bulk:FILE or bulk:-, found \"nowhere\"",
+        ),
         (vec![("REVSYNC_TO", "bulk:-"), ENDS[1]], "sink: expected http(s)://HOST:PORT, found bulk:-"),
         (sink(&[("REVSYNC_DEAD_LETTERS", "file:/nowhere/letters.jsonl")]), "/nowhere/letters.jsonl"),
         (
@@ -50,7 +54,10 @@ fn what_is_wrong_in_the_environment_is_told_to_lambda_and_logged_and_ends_the_pr
         let lines: Vec<Value> = errors.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let failed: Vec<&Value> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
         assert_eq!(failed.len(), 1, "{errors}");
-        assert_eq!((failed[0]["message"].as_str(), failed[0]["error_type"].as_str()), (Some(told.message.as_str()), Some(told.kind.as_str())));
+        assert_eq!(
+            (failed[0]["message"].as_str(), failed[0]["error_type"].as_str()),
+            (Some(told.message.as_str()), Some(told.kind.as_str()))
+        );
     }
 }
 
@@ -107,4 +114,36 @@ fn dead_letters_go_where_the_environment_has_the_endpoint_of_aws() {
     let answer = function.invoke(&fixture("kinesis_event/plain.json"), LONG_ENOUGH);
     assert!(matches!(answer, Answer::Response(_)), "{answer:?} {}", function.errors());
     assert_eq!(emulator.keys(&bucket).len(), 2);
+}
+
+/// `Basic` with this user name and password.
+fn basic(credentials: &str) -> String {
+    format!("Basic {}", base64::Engine::encode(&base64::engine::general_purpose::STANDARD, credentials))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_is_rotated_while_the_function_is_warm_is_found_by_its_next_event() {
+    let Some(emulator) = aws::emulator() else { return };
+    let server = Scripted::start().await;
+    let rotate = |password: &str| {
+        server.require_header("authorization", &basic(&format!("ann:{password}")));
+        emulator.secret("search", &serde_json::json!({ "username": "ann", "password": password }).to_string())
+    };
+    let arn = rotate("one");
+    let (to, url) = (server.url(), emulator.url());
+    let variables = [("REVSYNC_TO", to.as_str()), ENDS[1], ("REVSYNC_PASSWORD_SECRET", &arn), ("AWS_ENDPOINT_URL", &url)];
+    let mut function = Function::start(&[&variables[..], &aws::CREDENTIALS].concat());
+    for password in ["one", "two", "two"] {
+        rotate(password);
+        let answer = tokio::task::block_in_place(|| function.invoke(&fixture("vehicle-registration/lambda-event.json"), LONG_ENOUGH));
+        assert_eq!(answer, Answer::Response(r#"{"batchItemFailures":[]}"#.to_owned()), "{}", function.errors());
+    }
+    rotate("three");
+    emulator.secret("search", "{}");
+    let answer = tokio::task::block_in_place(|| function.invoke(&fixture("vehicle-registration/lambda-event.json"), LONG_ENOUGH));
+    assert!(matches!(&answer, Answer::Error(failure) if failure.kind == "Revsync.Sink"), "{answer:?}");
+    for password in ["ann:one", "ann:two", "ann:three"] {
+        let (said, header) = (function.errors(), basic(password));
+        assert!(!said.contains(password) && !said.contains(&header["Basic ".len()..]), "{said}");
+    }
 }

@@ -14,9 +14,9 @@ use revsync::record::Position;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::sink::{Pending, Sink};
 use revsync::store::dead_letters::DeadLetters;
-use revsync_lambda::{reply, Batch, handle};
+use revsync_lambda::Batch;
 
-use crate::fixture;
+use crate::{answered, fixture};
 
 /// More than any of these tests takes.
 const LONG_ENOUGH: Duration = Duration::from_secs(60);
@@ -103,9 +103,8 @@ async fn invoke(script: fn(&Operation) -> Answer, left: Duration, letters_can_be
     }
     let sink = Arc::new(Scripted { script, taken: Mutex::default() });
     let settings = Settings { give_up_after: Some(Duration::from_millis(300)), ..Settings::default() };
-    let mut line = Deliver::new(Decoder::default(), Mapping::default(), sink.clone(), dead_letters, settings);
-    let answer = handle(registrations(), &mut line, left).await;
-    let reply = answer.map(|answer| serde_json::to_string(&reply(answer.first)).expect("JSON"));
+    let line = Deliver::new(Decoder::default(), Mapping::default(), sink.clone(), dead_letters, settings);
+    let reply = answered(registrations(), line, left).await.map(|reply| serde_json::to_string(&reply).expect("JSON"));
     let letters = std::fs::read_to_string(&file).unwrap_or_default().lines().count();
     let taken = sink.taken.lock().expect("no panic elsewhere").clone();
     Outcome { reply, taken, letters }

@@ -1,28 +1,49 @@
 //! The Lambda handler against recorded Kinesis events: what it hands to delivery, and the bytes that it answers.
-#![expect(unreachable_pub, reason = "support is shared with tests that see more of it")]
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
 #[path = "../support/aws.rs"]
 mod aws;
 mod configuration;
 mod delivery;
+#[path = "../support/dice.rs"]
+mod dice;
 mod function;
+#[path = "../support/line.rs"]
+mod line;
+#[path = "../support/mapping_model.rs"]
+mod mapping_model;
 mod observability;
+mod outages;
+mod positions;
+#[path = "../support/qldb_stream.rs"]
+mod qldb_stream;
+mod redelivery;
 #[path = "../support/runtime_api.rs"]
 mod runtime_api;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
+#[path = "../support/scripted_sink.rs"]
+mod scripted_sink;
 
 use std::path::Path;
+use std::time::Duration;
 
-use revsync::error::Kind;
+use aws_lambda_events::streams::KinesisEventResponse;
+use revsync::error::{Error, Kind};
 use revsync::record::{Position, Record, SequenceNumber};
-use revsync_lambda::{Batch, first_unsettled, reply};
+use revsync::run::deliver::Deliver;
+use revsync_lambda::{Batch, first_unsettled, handle, reply};
 
 const STREAM: &str = "arn:aws:kinesis:eu-west-1:000000000000:stream/example";
 const LONG: &str = "49545115243490985018280067714973144582180062593244200961";
 
 fn records(case: &str) -> Vec<Record> {
     Batch::read(&fixture(&format!("kinesis_event/{case}.json"))).expect("a Kinesis event").records
+}
+
+/// What the function answers to a batch that goes through this line.
+async fn answered(batch: Batch, mut line: Deliver, left: Duration) -> Result<KinesisEventResponse, Error> {
+    handle(batch, &mut line, left).await.map(|answer| reply(answer.first))
 }
 
 fn fixture(name: &str) -> String {

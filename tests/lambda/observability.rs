@@ -46,7 +46,13 @@ fn metrics(function: &Function) -> BTreeMap<String, BTreeMap<String, Value>> {
             assert!((1..=100).contains(&metrics.len()), "{} metrics", metrics.len());
             for metric in metrics {
                 let name = metric["Name"].as_str().expect("a name");
-                let unit = if name.contains("bytes") { "Bytes" } else if name.contains("seconds") { "Seconds" } else { "Count" };
+                let unit = if name.contains("bytes") {
+                    "Bytes"
+                } else if name.contains("seconds") {
+                    "Seconds"
+                } else {
+                    "Count"
+                };
                 assert_eq!(metric["Unit"], unit, "{name}");
                 let value = &document[name];
                 let numbers = value.as_array().map_or_else(|| std::slice::from_ref(value), Vec::as_slice);
@@ -126,11 +132,16 @@ fn a_position_that_was_answered_is_a_warning_that_says_why() {
 #[test]
 fn a_batch_that_failed_is_an_error_that_says_why_and_its_metrics_are_printed_too() {
     let mut function = Function::start(&TO_NOTHING);
-    let Answer::Error(failure) = function.invoke(r#"{"records":{"quokkazz":[]}}"#, LONG_ENOUGH) else { panic!("an event of Kafka is refused") };
+    let Answer::Error(failure) = function.invoke(r#"{"records":{"quokkazz":[]}}"#, LONG_ENOUGH) else {
+        panic!("an event of Kafka is refused")
+    };
     let errors: Vec<Value> = lines(&function).into_iter().filter(|line| line["level"] == "ERROR").collect();
     assert_eq!(errors.len(), 1, "{}", function.errors());
     assert_eq!((&errors[0]["message"], &errors[0]["answer"]), (&json!("invocation"), &json!("error")));
-    assert_eq!((errors[0]["error_type"].as_str(), errors[0]["reason"].as_str()), (Some(failure.kind.as_str()), Some(failure.message.as_str())));
+    assert_eq!(
+        (errors[0]["error_type"].as_str(), errors[0]["reason"].as_str()),
+        (Some(failure.kind.as_str()), Some(failure.message.as_str()))
+    );
     assert_eq!(failure.kind, "Revsync.Event");
     assert!(metrics(&function).contains_key("invocation-1"));
 }

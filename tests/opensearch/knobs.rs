@@ -37,6 +37,7 @@ knobs! {
     "SinkSection" "username" the_user_name_is_sent,
     "SinkSection" "password" the_password_is_sent,
     "SinkSection" "password_file" the_password_of_a_file_is_sent,
+    "SinkSection" "password_secret" the_password_of_a_secret_is_sent,
     "SinkSection" "ca_file" the_authority_of_a_file_is_trusted,
     "SinkSection" "client_certificate_file" the_client_certificate_is_shown,
     "SinkSection" "create_index" no_index_is_created_where_that_is_off,
@@ -184,6 +185,17 @@ async fn the_password_of_a_file_is_sent() {
     folder.write("s.ion", revision("T", "a", 0, Some("{}")));
     assert_eq!(sync(&folder, &server, &[]).await.exit, 0);
     assert_eq!(server.bulks()[0].header("authorization"), Some(basic("ann:of the file")[0].as_str()));
+}
+
+async fn the_password_of_a_secret_is_sent() {
+    let aws = Scripted::start().await;
+    aws.fix("POST", "/", 200, r#"{"SecretString":"{\"username\":\"ann\",\"password\":\"of the secret\"}"}"#, &[]);
+    let url = aws.url();
+    let environment = [&KEYS[..], &[("AWS_ENDPOINT_URL_SECRETS_MANAGER", url.as_str())]].concat();
+    let config = "[sink]\npassword_secret = \"search\"\n";
+    let run = run_on(Scripted::start().await, config, &revision("T", "a", 0, Some("{}")), &environment).await;
+    assert_eq!(run.header("authorization"), basic("ann:of the secret"), "{:?}", run.done);
+    assert_eq!(serde_json::from_slice::<Value>(&aws.requests()[0].body).unwrap()["SecretId"], "search");
 }
 
 async fn the_authority_of_a_file_is_trusted() {

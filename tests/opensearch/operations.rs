@@ -33,7 +33,8 @@ pub async fn connect(url: &str) -> OpenSearch {
 /// The defaults for an address, with the credentials that stand in it.
 pub fn config(url: &str) -> Config {
     let SinkUrl::OpenSearch { url, credentials } = url.parse().unwrap() else { panic!("{url} is no OpenSearch") };
-    let access = credentials.map_or(Access::Open, |(username, password)| Access::Basic { username: Some(username), password: Password::Given(password) });
+    let access = credentials
+        .map_or(Access::Open, |(username, password)| Access::Basic { username: Some(username), password: Password::Given(password) });
     Config { access, ..Config::new(url) }
 }
 

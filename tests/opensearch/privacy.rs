@@ -348,11 +348,17 @@ async fn a_password_is_told_nowhere_wherever_it_comes_from_and_whatever_becomes_
         folder.write("filled.toml", format!("[sink]\nurl = \"{url}\"\nusername = \"ann\"\npassword = \"${{SEARCH_PASSWORD}}\"\n"));
         folder.write("in-url.toml", format!("[sink]\nurl = \"{with_password}\"\n"));
         let user = ["--to", url.as_str(), "--username", "ann"];
+        let aws = Scripted::start().await;
+        let stored = serde_json::json!({ "SecretString": serde_json::json!({ "username": "ann", "password": PASSWORD }).to_string() });
+        aws.fix("POST", "/", 200, &stored.to_string(), &[]);
+        let aws_url = aws.url();
+        let with_secret = [&KEYS[1..], &[("AWS_ENDPOINT_URL_SECRETS_MANAGER", aws_url.as_str()), ("LOG_SIGNABLE_BODY", "true")]].concat();
         for (global, sink, environment) in [
             (&[][..], &["--to", with_password.as_str()][..], &[][..]),
             (&[], &[], &[("REVSYNC_TO", with_password.as_str())]),
             (&[], &user, &[("REVSYNC_PASSWORD", PASSWORD)]),
             (&[], &[&user[..], &["--password-file", "password"]].concat(), &[]),
+            (&[], &["--to", url.as_str(), "--password-secret", "search"], &with_secret),
             (&["--config", "written.toml"], &[], &[]),
             (&["--config", "filled.toml"], &[], &[("SEARCH_PASSWORD", PASSWORD)]),
             (&["--config", "in-url.toml"], &[], &[]),

@@ -340,11 +340,34 @@ fn two_passwords_in_one_place_are_refused_and_not_repeated() {
 fn a_secret_that_names_its_user_needs_no_user_name() {
     let text = "[sink]\nurl = \"https://h\"\npassword_secret = \"search\"";
     let access = |options| resolved(text, options).unwrap().opensearch().unwrap().access.clone();
-    let stored = |username: Option<&str>| {
-        Access::Basic { username: username.map(str::to_owned), password: Password::Stored("search".to_owned()) }
-    };
+    let stored =
+        |username: Option<&str>| Access::Basic { username: username.map(str::to_owned), password: Password::Stored("search".to_owned()) };
     assert_eq!(access(Overrides::default()), stored(None));
     assert_eq!(access(Overrides { username: Some("ann".into()), ..Overrides::default() }), stored(Some("ann")));
+}
+
+#[test]
+fn every_variable_of_the_function_is_in_its_table_with_a_key_that_exists_and_no_other_is() {
+    let readme = include_str!("../../infra/README.md");
+    let section = readme.split("\n## ").find(|section| section.starts_with("Configuration of the function\n")).expect("the section");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `REVSYNC_"));
+    let rows: Vec<(String, &str)> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+            assert!(cells.len() == 4 && !cells[2].is_empty(), "{row}");
+            (format!("REVSYNC_{}", cells[0]), cells[1])
+        })
+        .collect();
+    let mut documented: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
+    let taken = revsync::cli::function_variables();
+    let mut taken: Vec<&str> = taken.iter().map(String::as_str).collect();
+    documented.sort_unstable();
+    taken.sort_unstable();
+    assert_eq!(documented, taken);
+    let example = toml::from_str::<serde_json::Value>(&uncommented(&config::example(), |_| true)).unwrap();
+    for (name, key) in rows.iter().filter(|(name, _)| name != "REVSYNC_CONFIG") {
+        assert!(example.pointer(&format!("/{}", key.replace('.', "/"))).is_some(), "{name}: no key {key:?} in the file");
+    }
 }
 
 #[test]

@@ -130,6 +130,23 @@ impl Emulator {
         listed.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()).map(str::to_owned).collect()
     }
 
+    /// Makes a secret, or gives it another value; gives its ARN.
+    pub(crate) fn secret(&self, name: &str, value: &str) -> String {
+        let call = |action: &str, input: Value| {
+            let target = ("X-Amz-Target", format!("secretsmanager.{action}"));
+            let headers = [target, ("Content-Type", "application/x-amz-json-1.1".to_owned())];
+            let (status, body) = self.request("POST", "/", &headers, &serde_json::to_vec(&input).expect("JSON"));
+            (status, serde_json::from_slice::<Value>(&body).unwrap_or_default())
+        };
+        let (created, answer) = call("CreateSecret", json!({ "Name": name, "SecretString": value }));
+        let (status, answer) = match created {
+            200 => (created, answer),
+            _ => call("PutSecretValue", json!({ "SecretId": name, "SecretString": value })),
+        };
+        assert_eq!(status, 200, "{answer}");
+        answer["ARN"].as_str().expect("an ARN").to_owned()
+    }
+
     /// One call of SQS.
     pub(crate) fn sqs(&self, action: &str, input: Value) -> Value {
         self.call(&format!("AmazonSQS.{action}"), &input)
@@ -155,6 +172,9 @@ impl Emulator {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: {scope}\r\n", self.address);
         if path != "/" {
             head = head.replace("/sqs/", "/s3/");
+        }
+        if headers.iter().any(|(_, value)| value.starts_with("secretsmanager.")) {
+            head = head.replace("/sqs/", "/secretsmanager/");
         }
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// What SQS is asked to do; empty for S3.
+    /// What the service is asked to do; empty for S3.
     pub(crate) action: String,
     pub(crate) body: Bytes,
 }

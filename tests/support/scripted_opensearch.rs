@@ -229,6 +229,11 @@ impl Scripted {
         self.state().script.extend(steps);
     }
 
+    /// Forgets the rest of the script.
+    pub fn clear(&self) {
+        self.state().script.clear();
+    }
+
     /// Answers every request of this method and path with this, whatever else holds.
     pub fn fix(&self, method: &str, path: &str, status: u16, body: &str, headers: &[(&str, &str)]) {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

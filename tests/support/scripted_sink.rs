@@ -48,6 +48,8 @@ pub(crate) struct Rules {
     pub(crate) refuses: fn(&Operation) -> Option<Reply>,
     /// The answer to operations that are refused the first time that they come.
     pub(crate) refuses_at_first: fn(&Operation) -> Option<Reply>,
+    /// The answer to everything about a document, by its id.
+    pub(crate) answers: BTreeMap<String, Reply>,
     /// Operations of which one makes the whole request invalid.
     pub(crate) spoils: fn(&Operation) -> bool,
     /// Bytes of operations that a request may have.
@@ -107,6 +109,7 @@ impl ScriptedSink {
         let rules = Rules {
             refuses: |_| None,
             refuses_at_first: |_| None,
+            answers: BTreeMap::new(),
             spoils: |_| false,
             largest: usize::MAX,
             blocked: BTreeSet::new(),
@@ -155,6 +158,13 @@ impl ScriptedSink {
         self.state().chance = chance;
     }
 
+    /// Forgets the rest of the script, and chance.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state();
+        state.script.clear();
+        state.chance = None;
+    }
+
     /// Lets everything go on that hangs, and nothing hang from now on because of the rules.
     pub(crate) fn release(&self) {
         self.state().rules.stalled = false;
@@ -168,6 +178,11 @@ impl ScriptedSink {
     /// The operations of every request.
     pub(crate) fn sent(&self) -> Vec<Vec<String>> {
         self.state().requests.iter().map(|request| request.operations.clone()).collect()
+    }
+
+    /// Requests that are here now.
+    pub(crate) fn here(&self) -> usize {
+        self.state().with_us
     }
 
     /// The most requests that were here at once.
@@ -331,6 +346,9 @@ impl State {
         }
         let reply = |(at, operation): (usize, &Operation)| {
             if let Some((_, reply)) = answers.iter().find(|(place, _)| *place == at) {
+                return reply.clone();
+            }
+            if let Some(reply) = self.rules.answers.get(&operation.target().id) {
                 return reply.clone();
             }
             if self.rules.blocked.contains(&*operation.target().index) {

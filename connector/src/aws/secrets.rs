@@ -140,7 +140,9 @@ mod tests {
         assert_eq!(read(r#"{"password":"p\n"}"#), plain("p\n"));
         let rotated = r#"{"engine":"x","host":"h","port":443,"username":"ann","password":"p"}"#;
         assert_eq!(read(rotated), Ok((Some("ann".to_owned()), "p".to_owned())));
-        for text in ["", "\n", "{}", r#"{"Password":"hunter2"}"#, r#"{"password":12345}"#, r#"{"password":""}"#, r#"{"password":"p","username":1}"#] {
+        for text in
+            ["", "\n", "{}", r#"{"Password":"hunter2"}"#, r#"{"password":12345}"#, r#"{"password":""}"#, r#"{"password":"p","username":1}"#]
+        {
             assert!(read(text).is_err_and(|found| !found.contains("hunter2") && !found.contains("12345")), "{text}");
         }
         assert!(!format!("{:?}", login("hunter2")).contains("hunter2"));

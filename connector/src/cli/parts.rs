@@ -48,15 +48,11 @@ const SENSELESS: [(&str, &str); 4] = [
 /// The file of the package that is read where REVSYNC_CONFIG names none.
 const FILE: &str = "revsync.toml";
 
-/// Every variable that the function reads and that is named after an option, with what it says.
-pub fn variables() -> Vec<(String, String)> {
+/// The names of all variables of ours that a function reads.
+pub fn variables() -> Vec<String> {
     let command = Variables::command();
-    let named = command.get_arguments().filter_map(|argument| {
-        let name = argument.get_env()?.to_str()?.to_owned();
-        Some((name, argument.get_help().map(ToString::to_string).unwrap_or_default()))
-    });
-    let password = (PASSWORD.to_owned(), "The password".to_owned());
-    named.filter(|(name, _)| SENSELESS.iter().all(|(senseless, _)| senseless != name)).chain([password]).collect()
+    let named = command.get_arguments().filter_map(|argument| Some(argument.get_env()?.to_str()?.to_owned()));
+    named.filter(|name| SENSELESS.iter().all(|(senseless, _)| senseless != name)).chain([PASSWORD.to_owned()]).collect()
 }
 
 /// What is built once and used for every event: the client with its connections, the place for dead letters.
@@ -123,16 +119,16 @@ fn packaged(root: &String) -> Option<PathBuf> {
 fn refuse_unknown<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Error> {
     let known = variables();
     for name in names.filter(|name| name.starts_with(OURS)) {
-        if known.iter().any(|(known, _)| known == name) {
+        if known.contains(name) {
             continue;
         }
         if let Some((_, instead)) = SENSELESS.iter().find(|(senseless, _)| senseless == name) {
             return Err(Error::usage(format!("{name} means nothing in a function: {instead}")).help("remove it"));
         }
-        let words = || known.iter().filter_map(|(known, _)| known.strip_prefix(OURS));
+        let words = || known.iter().filter_map(|known| known.strip_prefix(OURS));
         let help = match nearest(&name[OURS.len()..], words()) {
             Some(near) => format!("did you mean {OURS}{near}?"),
-            None => format!("known are {}", known.iter().map(|(known, _)| known.as_str()).collect::<Vec<_>>().join(", ")),
+            None => format!("known are {}", known.join(", ")),
         };
         return Err(Error::usage(format!("expected a variable that the function reads, found {name}")).help(help));
     }

@@ -199,9 +199,7 @@ fn access(
         Auth::None => Ok(Access::Open),
         Auth::Aws => Ok(Access::Aws(aws())),
         Auth::Aoss => Ok(Access::Aoss(aws())),
-        Auth::Basic if !has_user => {
-            Err(Error::usage("sink: auth is basic, but no user name is given").help("name it with --username"))
-        }
+        Auth::Basic if !has_user => Err(Error::usage("sink: auth is basic, but no user name is given").help("name it with --username")),
         Auth::Basic => {
             let password = password.ok_or_else(|| {
                 Error::usage("sink: auth is basic, but no password is given").help(

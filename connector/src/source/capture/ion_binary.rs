@@ -203,7 +203,7 @@ impl IonBinary {
         // The marker of the damaged record itself is no place to go on.
         let from = self.lead + 1;
         let Some(salvage) = window.salvage(from, VERSION_MARKER.len(), find_version_marker) else {
-            return Err(Broken { offset: at, what: format!("{found}; no version marker follows, so nothing after it can be read") });
+            return Err(Broken::at(at, format!("{found}; no version marker follows, so nothing after it can be read")));
         };
         *self = Self::default();
         let reason = format!("{found} at byte {at}; the {} bytes from {offset} to the next version marker were set aside", salvage.length);

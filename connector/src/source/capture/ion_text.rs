@@ -55,7 +55,7 @@ impl IonText {
                         self.unclosed += 1;
                         if self.unclosed > GIVE_UP {
                             let what = format!("expected Ion values, found more than {GIVE_UP} that do not end");
-                            return Err(Broken { offset: window.offset(), what });
+                            return Err(Broken::at(window.offset(), what));
                         }
                         let found = if context.ended { "the end of the file inside it" } else { "one above 16 MiB" };
                         return set_aside(window, 0, found).map(Some);
@@ -67,7 +67,7 @@ impl IonText {
             if text.starts_with(b"$ion_") && text.iter().all(|&b| b == b'_' || b == b'$' || b.is_ascii_alphanumeric()) {
                 if text != MARKER {
                     if let Some(version) = unknown_version(&text) {
-                        return Err(Broken { offset, what: format!("expected Ion 1.0, found the version marker {version}") });
+                        return Err(Broken::at(offset, format!("expected Ion 1.0, found the version marker {version}")));
                     }
                 } else {
                     self.tables.clear();
@@ -86,7 +86,7 @@ impl IonText {
             self.tables.clear();
         }
         if self.tables.len() + table.len() > VALUE_LIMIT {
-            return Err(Broken { offset, what: "expected symbol tables of at most 16 MiB".to_owned() });
+            return Err(Broken::at(offset, "expected symbol tables of at most 16 MiB".to_owned()));
         }
         self.tables.extend_from_slice(table);
         self.tables.push(b'\n');
@@ -169,10 +169,7 @@ fn set_aside(window: &mut Window, at: usize, found: &str) -> Result<Framed, Brok
     let (offset, at) = (window.offset(), window.offset() + at as u64);
     let found = format!("expected an Ion value, found {found}");
     let Some(salvage) = window.salvage(0, RESUME_WIDTH, find_record) else {
-        return Err(Broken {
-            offset: at,
-            what: format!("{found}; no line that begins with a struct follows, so nothing after it can be read"),
-        });
+        return Err(Broken::at(at, format!("{found}; no line that begins with a struct follows, so nothing after it can be read")));
     };
     let reason = format!(
         "{found} at byte {at}; the {} bytes from {offset} to the next line that begins with a struct were set aside",

@@ -1,7 +1,9 @@
-//! Frames Kinesis records kept as JSON: one object a line, bare Base64 a line, Lambda events, GetRecords answers; one after another, on any
-//! number of lines.
+//! Frames Kinesis records kept as JSON: one object a line, bare Base64 a line, Lambda events, batches that Lambda gave up, GetRecords answers;
+//! one after another, on any number of lines.
 //!
 //! A list of records is read element by element, whatever its length. Never looks into a record: what was Base64 is handed on as it was.
+
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 
@@ -9,7 +11,7 @@ use super::json_record::{bare, data, string};
 use super::text::Unframed::{Bad, Short};
 use super::text::{Scan, blank, next_line, quoted, skip_blanks};
 use super::window::{VALUE_LIMIT, Window};
-use super::{Broken, Framed};
+use super::{Broken, Framed, on_failure};
 use crate::record::Fault;
 
 /// How deep a value may be nested. Kinesis records need four levels.
@@ -19,6 +21,8 @@ const DEEPEST: u32 = 128;
 #[derive(Debug, Default, Clone)]
 pub(super) struct Json {
     place: Place,
+    /// Records that stood inside one value, and wait to be handed out.
+    waiting: VecDeque<Framed>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +48,26 @@ impl Json {
     /// The next record; `None` at the end.
     pub(super) fn next(&mut self, window: &mut Window) -> Result<Option<Framed>, Broken> {
         loop {
+            if let Some(framed) = self.waiting.pop_front() {
+                return Ok(Some(framed));
+            }
             let more = skip_blanks(window);
             let next = window.bytes().first().copied().unwrap_or_default();
             match self.place {
                 Place::Top if !more => return Ok(None),
                 _ if !more => {
                     let what = "expected the end of a list of records, found the end of the file".to_owned();
-                    return Err(Broken { offset: window.offset(), what });
+                    return Err(Broken::at(window.offset(), what));
                 }
                 Place::Top if next == b'{' => match scan(window, object) {
-                    Ok(Object::Whole(end)) => return Ok(Some(record(window, end))),
+                    Ok(Object::Whole(end)) => match on_failure::records(&window.bytes()[..end], window.offset()) {
+                        None => return Ok(Some(record(window, end))),
+                        Some(Ok(records)) => {
+                            self.waiting = records;
+                            window.skip(end as u64);
+                        }
+                        Some(Err(broken)) => return Err(broken),
+                    },
                     Ok(Object::List(at)) => {
                         window.skip(at as u64);
                         self.place = Place::Element { first: true, in_object: true };
@@ -106,7 +120,7 @@ impl Json {
             }
             if !window.more() {
                 let what = format!("expected a list of records, found {found}; no record follows, so nothing after it can be read");
-                return Err(Broken { offset: window.offset() + at as u64, what });
+                return Err(Broken::at(window.offset() + at as u64, what));
             }
         };
         let (length, element) = resume;
@@ -310,7 +324,7 @@ fn set_aside(window: &mut Window, at: usize, found: &str) -> Result<Framed, Brok
             let what = format!(
                 "expected a JSON value, found {found}; no line that begins with an object follows, so nothing after it can be read"
             );
-            Err(Broken { offset: offset + at as u64, what })
+            Err(Broken::at(offset + at as u64, what))
         }
     }
 }

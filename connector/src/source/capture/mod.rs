@@ -10,6 +10,7 @@ mod ion_text;
 mod ion_text_layout;
 mod json;
 mod json_record;
+mod on_failure;
 mod recognise;
 #[cfg(test)]
 mod tests;
@@ -51,7 +52,7 @@ pub struct Page {
 }
 
 /// A record as a format's framing finds it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Framed {
     offset: u64,
     data: Bytes,
@@ -63,6 +64,14 @@ struct Framed {
 struct Broken {
     offset: u64,
     what: String,
+    /// What to do, where it is no damage.
+    help: Option<String>,
+}
+
+impl Broken {
+    fn at(offset: u64, what: impl Into<String>) -> Self {
+        Self { offset, what: what.into(), help: None }
+    }
 }
 
 /// One file on the way through its framing.
@@ -170,8 +179,8 @@ impl Capture {
             }
             (Err(Refused::NotACapture(found)), _) => {
                 let what = format!(
-                    "{} is not a captured stream: expected Ion binary (E0 01 00 EA), Ion text, JSON lines of Base64 records, a Lambda event, a \
-                     GetRecords answer or a KPL aggregate, plain or gzipped; {found}",
+                    "{} is not a captured stream: expected Ion binary (E0 01 00 EA), Ion text, JSON lines of Base64 records, a Lambda event, what \
+                     Lambda wrote to S3 of a batch that it gave up, a GetRecords answer or a KPL aggregate, plain or gzipped; {found}",
                     self.label(&entry)
                 );
                 return Err(Error::new(Kind::Source, what).help("name a file that holds stream records"));
@@ -298,6 +307,9 @@ impl Input {
                 let how = if self.compressed { "is damaged or cut off" } else { "cannot be read" };
                 format!("{} {how} after byte {end}{after}: {failure}", self.name)
             }
+            (None, Err(Broken { offset, what, help: Some(help) })) => {
+                return Err(Error::new(Kind::Source, format!("{}: at byte {offset}{after}: {what}", self.name)).help(help));
+            }
             (None, Err(broken)) => format!("{} is damaged at byte {}{after}: {}", self.name, broken.offset, broken.what),
             (None, _) => return Ok(None),
         };
@@ -313,6 +325,6 @@ fn whole(window: &mut Window) -> Result<Option<Framed>, Broken> {
     match window.bytes().len() {
         0 => Ok(None),
         length if length <= VALUE_LIMIT => Ok(Some(Framed { offset: window.offset(), data: window.take(length), damage: None })),
-        _ => Err(Broken { offset: window.offset(), what: "expected one record of at most 16 MiB, found more".to_owned() }),
+        _ => Err(Broken::at(window.offset(), "expected one record of at most 16 MiB, found more")),
     }
 }

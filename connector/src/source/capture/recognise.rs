@@ -21,7 +21,7 @@ const TOLD_BY: usize = 16 << 10;
 const QLDB_FIELDS: [&[u8]; 2] = [b"recordType", b"qldbStreamArn"];
 
 /// Fields by which Kinesis records and lists of them are known.
-const KINESIS_FIELDS: [&[u8]; 5] = [b"Records", b"records", b"Data", b"data", b"kinesis"];
+const KINESIS_FIELDS: [&[u8]; 6] = [b"Records", b"records", b"Data", b"data", b"kinesis", b"KinesisBatchInfo"];
 
 /// How many lines are looked at, when the first one does not tell.
 const LINES: usize = 12;
@@ -193,7 +193,7 @@ fn names(text: &[u8]) -> Vec<&[u8]> {
 
 /// `Data` may stand before `recordType`, but a list of records and the envelope of a record stand for themselves.
 fn tells_by_itself(name: &[u8]) -> bool {
-    QLDB_FIELDS.contains(&name) || matches!(name, b"Records" | b"records" | b"kinesis")
+    QLDB_FIELDS.contains(&name) || matches!(name, b"Records" | b"records" | b"kinesis" | b"KinesisBatchInfo")
 }
 
 /// The first bytes in hexadecimal.
@@ -237,6 +237,7 @@ mod tests {
             ("{\"SequenceNumber\":\"1\",\"data\":\"", Format::Json),
             ("{\n \"Records\": [\n", Format::Json),
             ("{\"kinesis\":{\"data\":\"\"}}", Format::Json),
+            ("{\"requestContext\":{\"data\":1},\"version\":\"1.0\",\"KinesisBatchInfo\":{", Format::Json),
             ("{\"MillisBehindLatest\":0,\"Records\":[]}", Format::Json),
             ("[{\"Data\":\"4AEA6g==\"}]", Format::Json),
             ("\"4AEA6g==\"", Format::Json),
