@@ -265,10 +265,10 @@ class Watching(unittest.TestCase):
                 self.assertIn("TreatMissingData", alarm)
                 self.assertNotIn("Metrics", alarm)
 
-    @for_each_set
     def test_every_section_that_the_runbook_points_to_is_there(self):
         self.assertLessEqual(set(re.findall(r"\]\(#([^)]+)\)", readme())), headings())
 
+    @for_each_set
     def test_every_alarm_tells_the_topic_where_there_is_one(self, name, rendered):
         topic = SETS[name].get("AlarmTopicArn")
         for alarm in rendered.of_type(ALARM).values():
