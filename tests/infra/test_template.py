@@ -45,9 +45,13 @@ def allowed(name, service):
     return {(action, resource) for effect, action, resource in rights(name) if effect == "Allow" and action.startswith(service + ":")}
 
 
+def readme():
+    return (ROOT / "infra/README.md").read_text()
+
+
 def headings():
     """The anchors of infra/README.md, as GitHub makes them."""
-    text = (ROOT / "infra/README.md").read_text()
+    text = readme()
     titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
     return {re.sub(r"[^a-z0-9 _-]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
@@ -123,7 +127,7 @@ class Delivery(unittest.TestCase):
 
     def test_the_package_is_the_one_that_the_readme_builds(self):
         self.assertEqual(template.written()["Resources"]["Function"]["Properties"]["CodeUri"], "../target/lambda/revsync-lambda/bootstrap.zip")
-        self.assertIn("-p revsync-lambda --output-format zip --include revsync.toml", (ROOT / "infra/README.md").read_text())
+        self.assertIn("-p revsync-lambda --output-format zip --include revsync.toml", readme())
         for _, rendered in rendered_sets():
             function = rendered.one("AWS::Lambda::Function")
             self.assertEqual((function["Runtime"], function["Handler"]), ("provided.al2023", "bootstrap"))
@@ -261,6 +265,9 @@ class Watching(unittest.TestCase):
                 self.assertIn("TreatMissingData", alarm)
                 self.assertNotIn("Metrics", alarm)
 
+    def test_every_section_that_the_runbook_points_to_is_there(self):
+        self.assertLessEqual(set(re.findall(r"\]\(#([^)]+)\)", readme())), headings())
+
     @for_each_set
     def test_every_alarm_tells_the_topic_where_there_is_one(self, name, rendered):
         topic = SETS[name].get("AlarmTopicArn")
@@ -296,7 +303,7 @@ class Watching(unittest.TestCase):
 
     def test_metrics_of_the_function_are_those_that_it_writes(self):
         text = (ROOT / "connector/src/metrics/instruments.rs").read_text()
-        labels = {name: label for name, label in re.findall(r'\("(revsync_\w+)", Kind::\w+, (?:None|Some\("(\w+)"\))', text)}
+        labels = {name: label for name, label in re.findall(r'\("(revsync_\w+)", Kind::\w+, (?:Unit::\w+, )?(?:None|Some\("(\w+)"\))', text)}
         classes = re.search(r"CLASSES: \[&str; \d+\] = \[([^\]]*)\]", text)[1]
         for _, rendered in rendered_sets():
             pipeline = rendered.one("AWS::Lambda::Function")["Environment"]["Variables"]["REVSYNC_NAME"]
