@@ -137,7 +137,7 @@ async fn what_a_sink_took_before_it_hung_stays_settled_up_to_the_first_that_it_d
     let (bench, many) = (Bench::new(), &*MANY);
     // The second request hangs, all others are answered.
     bench.sink.script([Step::Proper, Step::Hang]);
-    let answered = answer(&bench, &event("shard", &many), LONG).await.expect("a position");
+    let answered = answer(&bench, &event("shard", many), LONG).await.expect("a position");
     let open: Vec<usize> = (0..many.len()).filter(|n| bench.sink.version("person", &n.to_string()).is_none()).collect();
     assert!(open.len() < many.len() && open[0] > 0, "some are written: {}", open.len());
     assert_eq!(answered, everything_from(&many[open[0]].number));
