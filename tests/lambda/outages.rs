@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::dice::Dice;
 use crate::fixture;
 use crate::mapping_model::{DONE, Invocation, Kept, Model, event, everything_from};
+use crate::positions::MANY;
 use crate::qldb_stream::{aggregate, binary, put, revision};
 use crate::runtime_api::{Answer, Failure, Function};
 use crate::scripted_opensearch::{Fate, Scripted, Step};
@@ -164,6 +165,18 @@ async fn a_server_that_hangs_does_not_keep_the_function_past_its_deadline() {
     assert_eq!(function.invoke_late(&event, Duration::from_secs(5)), response(&everything_from("9")), "the deadline is past");
     assert_eq!(function.invoke(&event, LONG_ENOUGH), response(DONE));
     assert!(!place.file().exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_records_before_a_server_that_hangs_are_answered_in_time_with_the_first_that_it_did_not_take() {
+    let (server, place) = (Scripted::start().await, Place::new());
+    let mut function = place.function(&server.url(), &[("REVSYNC_GIVE_UP_AFTER", "60s")]);
+    server.script([Step::proper()].into_iter().chain(vec![Step::without_writing(Fate::Hang); 20]));
+    let answer = function.invoke(&event("shardId-000000000003", &MANY), Duration::from_secs(12));
+    let taken = server.documents("person");
+    let first = MANY.iter().zip(0..).find(|(_, n): &(_, usize)| !taken.contains_key(&n.to_string())).unwrap().0;
+    assert_eq!(answer, response(&everything_from(&first.number)));
+    assert!(!taken.is_empty() && !place.file().exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -161,20 +161,22 @@ fn the_model_takes_answers_as_lambda_does() {
     let records = ["8", "9", "10", "11"].map(|number| Kept { number: number.to_owned(), data: Vec::new() });
     let answered = |body: &str| Invocation::Answered(body.to_owned());
     for (invocation, done, again) in [
-        (answered(DONE), 0..4, vec![]),
-        (answered("{}"), 0..4, vec![]),
-        (answered("null"), 0..4, vec![]),
-        (answered(r#"{"batchItemFailures":null}"#), 0..4, vec![]),
-        (answered(&everything_from("10")), 0..2, vec![2..4]),
-        (answered(r#"{"batchItemFailures":[{"itemIdentifier":"11"},{"itemIdentifier":"9"}]}"#), 0..1, vec![1..4]),
-        (answered(r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#), 0..0, vec![0..2, 2..4]),
-        (answered(r#"{"batchItemFailures":[{"itemIdentifier":"7"}]}"#), 0..0, vec![0..2, 2..4]),
-        (answered(r#"{"batchItemFailures":[{"identifier":"10"}]}"#), 0..0, vec![0..2, 2..4]),
-        (Invocation::Failed, 0..0, vec![0..2, 2..4]),
+        (answered(DONE), 4, &[][..]),
+        (answered("{}"), 4, &[][..]),
+        (answered("null"), 4, &[][..]),
+        (answered(r#"{"batchItemFailures":null}"#), 4, &[][..]),
+        (answered(&everything_from("10")), 2, &[(2, 4)]),
+        (answered(r#"{"batchItemFailures":[{"itemIdentifier":"11"},{"itemIdentifier":"9"}]}"#), 1, &[(1, 4)]),
+        (answered(r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#), 0, &[(0, 2), (2, 4)]),
+        (answered(r#"{"batchItemFailures":[{"itemIdentifier":"7"}]}"#), 0, &[(0, 2), (2, 4)]),
+        (answered(r#"{"batchItemFailures":[{"identifier":"10"}]}"#), 0, &[(0, 2), (2, 4)]),
+        (Invocation::Failed, 0, &[(0, 2), (2, 4)]),
     ] {
         let mut model = Model::new("shard", records.to_vec(), 100, true);
         assert!(model.next().is_some());
-        assert_eq!((model.hear(&invocation), Vec::from(model.again.clone())), (done, again), "{invocation:?}");
+        assert_eq!(model.hear(&invocation), 0..done, "{invocation:?}");
+        let comes_again: Vec<_> = model.again.iter().map(|batch| (batch.start, batch.end)).collect();
+        assert_eq!(comes_again, again, "{invocation:?}");
     }
     let mut model = Model::new("shard", records.to_vec(), 3, false);
     for invocation in [Invocation::Failed, answered(DONE), answered(DONE)] {

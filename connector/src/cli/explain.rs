@@ -8,8 +8,9 @@ use tokio::task::spawn_blocking;
 use super::options::SourceOptions;
 use super::terminal::clean;
 use super::{Context, line};
-use crate::error::{Error, Exit, Kind};
+use crate::error::{Error, Exit};
 use crate::run::explain::explain;
+use crate::run::panics::panicked;
 use crate::source::capture::{Capture, Page};
 
 /// Say for every unit of a source what would be done with it, and why
@@ -38,7 +39,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let mut exit = Exit::Done;
     loop {
         let read;
-        (capture, read) = spawn_blocking(move || page(capture)).await.map_err(|error| Error::new(Kind::Source, error.to_string()))?;
+        (capture, read) = spawn_blocking(move || page(capture)).await.map_err(|_| panicked())?;
         let Some(page) = read? else { return Ok(exit) };
         let mut lines = String::new();
         let mut stopped = Ok(());

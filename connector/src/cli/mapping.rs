@@ -16,6 +16,7 @@ use crate::metrics::Notes;
 use crate::operation::Operation;
 use crate::plan::inference::Inference;
 use crate::plan::mapping::{Mapping, Planned};
+use crate::run::panics::panicked;
 use crate::source::capture::Capture;
 
 /// Print the index mapping that fits the documents of a source
@@ -47,7 +48,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let (mapping, decoder, capture) = (line::mapping(&settings)?, line::decoder(&settings), line::capture(&settings)?);
     let table = arguments.table.clone();
     let seen = spawn_blocking(move || observe(capture, decoder, mapping, table.as_deref()));
-    let seen = seen.await.map_err(|error| Error::new(Kind::Source, error.to_string()))??;
+    let seen = seen.await.map_err(|_| panicked())??;
     if seen.is_empty() {
         context.terminal.say("no documents: nothing to map\n");
         return Ok(Exit::Attention);

@@ -14,6 +14,7 @@ use crate::config::Settings;
 use crate::error::{Error, Exit, Kind};
 use crate::metrics::Counts;
 use crate::run::deliver::{Deliver, interrupted};
+use crate::run::panics::panicked;
 use crate::run::sync::sync;
 use crate::source::capture::Capture;
 use crate::store::dead_letters::DeadLetters;
@@ -81,7 +82,7 @@ async fn prepare(settings: &Settings) -> Result<(Capture, Deliver), Error> {
     let of_source = settings.clone();
     // What a pipe holds is recognised by its first bytes, and they may take their time.
     let capture = spawn_blocking(move || line::capture(&of_source)).await;
-    let capture = capture.map_err(|error| Error::new(Kind::Source, format!("the source could not be opened: {error}")))??;
+    let capture = capture.map_err(|_| panicked())??;
     let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     let sink = line::reached_sink(settings).await?;
     Ok((capture, Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings))))

@@ -14,6 +14,7 @@ use std::task::Poll;
 
 use tracing::dispatcher;
 
+use crate::error::{Error, Kind};
 use crate::record::Fault;
 
 /// The kind of fault that a panic is.
@@ -65,6 +66,11 @@ pub async fn guard<T>(work: impl Future<Output = T>) -> Result<T, Fault> {
         Err(fault) => Poll::Ready(Err(fault)),
     })
     .await
+}
+
+/// The error of reading that another thread did, and panicked; it was told there.
+pub fn panicked() -> Error {
+    Error::new(Kind::Bug, "the source could not be read: the connector panicked, which is a bug in it")
 }
 
 /// Hears of every panic of the process; one that nobody catches here is told as before, or as [`hide_messages`] says.

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::deliver::{Deliver, interrupted};
+use super::panics::panicked;
 use super::stopped;
 use crate::error::{Error, Kind};
 use crate::metrics::Counts;
@@ -55,7 +56,7 @@ async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut
     let mut so_far = 0;
     loop {
         let (capture, page) = tokio::select! {
-            page = &mut reading => page.map_err(|error| Error::new(Kind::Source, format!("the source could not be read: {error}")))?,
+            page = &mut reading => page.map_err(|_| panicked())?,
             tended = deliver.tend() => {
                 tended?;
                 progress(so_far, &deliver.counts());

@@ -87,7 +87,7 @@ impl Sink for BulkFile {
             });
             written
                 .await
-                .unwrap_or_else(|cause| Err(Unwritten { cause: io::Error::other(cause), again: false }))
+                .unwrap_or_else(|_| Err(Unwritten { cause: panicked(), again: false }))
                 .map_err(|unwritten| self.failure(&unwritten))
         })
     }
@@ -97,10 +97,15 @@ impl Sink for BulkFile {
         Box::pin(async move {
             let synced = tokio::task::spawn_blocking(move || output.lock().unwrap_or_else(PoisonError::into_inner).sync()).await;
             synced
-                .unwrap_or_else(|cause| Err(io::Error::other(cause)))
+                .unwrap_or_else(|_| Err(panicked()))
                 .map_err(|cause| Error::new(Kind::Sink, format!("cannot end the bulk lines in {}: {cause}", self.name)))
         })
     }
+}
+
+/// What the work panicked with may quote a document.
+fn panicked() -> io::Error {
+    io::Error::other("the work panicked, which is a bug")
 }
 
 /// What an index that holds nothing newer would answer.

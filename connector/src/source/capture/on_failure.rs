@@ -186,7 +186,7 @@ mod tests {
         let event = event();
         let (expected, _) = read(&event.to_string());
         assert!(expected.len() > 3);
-        for payload in [Value::String(event.to_string()), Value::String(format!("{event:#}")), event.clone()] {
+        for payload in [Value::String(event.to_string()), Value::String(format!("{event:#}")), event] {
             let text = document(&payload);
             // Several, one after another, as objects of a bucket may be put together.
             let (records, error) = read(&format!("{text}\n{text}\n"));
