@@ -133,10 +133,12 @@ impl Machine {
         if out.trim().is_empty() { Value::Null } else { serde_json::from_str(&out).expect("JSON") }
     }
 
-    /// Runs the command with what its outputs and `infra/emulator env` say, at the root of the repository.
+    /// Runs a line that begins with `revsync`, as the stack prints it, with nothing in its environment but what `infra/emulator env` says.
     pub(crate) fn revsync(&self, line: &str) -> Done {
-        let mut command = Command::new(binaries().join("revsync"));
-        command.args(line.split_whitespace()).current_dir(root()).env_clear().envs(&self.environment).stdin(Stdio::null());
+        let line = line.strip_prefix("revsync ").unwrap_or_else(|| panic!("no line of revsync: {line}"));
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("\"$0\" {line}")]).arg(binaries().join("revsync"));
+        command.current_dir(root()).env_clear().envs(&self.environment).stdin(Stdio::null());
         done(command.output().expect("the command"))
     }
 
