@@ -1,7 +1,7 @@
 //! The parts of the line for a program without a command line, the Lambda function: every option comes from the environment.
 //!
-//! The names are those of the options, REVSYNC_ before them; a name that is none is refused, for what is misspelt would be missing without a
-//! word. Opens no source: the events are handed in. Starts no log.
+//! The names are those of the options, REVSYNC_ before them; a name that is a misspelt one is refused, for it would be missing without
+//! a word. Opens no source: the events are handed in. Starts no log.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -69,11 +69,11 @@ impl Parts {
     /// Builds the parts. `variables` is the environment of this process.
     ///
     /// # Errors
-    /// A variable or the configuration file says something that cannot be, or is none that a function reads; no sink or no place for dead
+    /// A variable or the configuration file says something that cannot be, or is misspelt; no sink or no place for dead
     /// letters is named (here nobody would look at a default); the place for dead letters cannot be written; a password cannot be read.
     pub async fn from_environment(variables: &BTreeMap<String, String>) -> Result<Self, Error> {
         let environment = |name: &str| variables.get(name).cloned();
-        refuse_unknown(variables.keys())?;
+        refuse_misspelt(variables.keys())?;
         let given = Variables::try_parse_from(["revsync-lambda"]).map_err(|error| refused(&error))?;
         let mut over = gather(&[&given.source, &given.sink, &given.creation, &given.delivery]);
         let path = given.global.config.or_else(|| packaged(variables.get("LAMBDA_TASK_ROOT")?));
@@ -115,22 +115,23 @@ fn packaged(root: &String) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// Refuses variables that begin like ours and are not.
-fn refuse_unknown<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Error> {
+/// Refuses variables that are a misspelt one of ours, and tells of the others that begin like ours: they are other programs' business.
+fn refuse_misspelt<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Error> {
     let known = variables();
     for name in names.filter(|name| name.starts_with(OURS)) {
         if known.contains(name) {
             continue;
         }
         if let Some((_, instead)) = SENSELESS.iter().find(|(senseless, _)| senseless == name) {
-            return Err(Error::usage(format!("{name} means nothing in a function: {instead}")).help("remove it"));
+            tracing::warn!("{name} means nothing in a function and is not read: {instead}");
+            continue;
         }
         let words = || known.iter().filter_map(|known| known.strip_prefix(OURS));
-        let help = match nearest(&name[OURS.len()..], words()) {
-            Some(near) => format!("did you mean {OURS}{near}?"),
-            None => format!("known are {}", known.join(", ")),
-        };
-        return Err(Error::usage(format!("expected a variable that the function reads, found {name}")).help(help));
+        if let Some(near) = nearest(&name[OURS.len()..], words()) {
+            let what = format!("expected a variable that the function reads, found {name}");
+            return Err(Error::usage(what).help(format!("did you mean {OURS}{near}?")));
+        }
+        tracing::warn!("{name} is no variable of the function and is not read; known are {}", known.join(", "));
     }
     Ok(())
 }
