@@ -17,6 +17,9 @@ use tracing::dispatcher;
 use crate::error::{Error, Kind};
 use crate::record::Fault;
 
+#[cfg(panic = "abort")]
+compile_error!("a panic has to be caught, so that it costs only its record: build with panic = \"unwind\"");
+
 /// The kind of fault that a panic is.
 pub(super) const PANIC: &str = "panic";
 
