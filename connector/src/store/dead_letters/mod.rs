@@ -87,7 +87,7 @@ impl DeadLetters {
     async fn build(config: &Config, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
         match &config.place {
             Place::File(path) => Self::in_file(path),
-            Place::Queue(queue) => Ok(Self::Queue(Box::new(LetterQueue::open(queue, config, credentials).await?))),
+            Place::Queue(queue) => Ok(Self::Queue(Box::new(Box::pin(LetterQueue::open(queue, config, credentials)).await?))),
             Place::Bucket(bucket) => {
                 let bucket = LetterBucket::look(bucket, &config.aws, credentials).await?;
                 bucket.probe().await?;
