@@ -1,7 +1,5 @@
 //! A password that is wrong, and one that is right: on a stack of its own, before a sink that asks for it.
 
-use std::time::Duration;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
@@ -43,11 +41,10 @@ async fn a_password_that_is_wrong_fails_the_function_and_loses_nothing() {
 
     // What holds data outlives the stack.
     machine.aws(&format!("cloudformation delete-stack --stack-name {NAME}"));
-    wait_for("the end of the function", || {
-        let path = format!("/2015-03-31/functions/{}", stack.output("FunctionName"));
-        (machine.emulator.request("GET", &path, &[], b"").0 == 404).then_some(())
-    });
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let described = format!("eval \"$(infra/emulator env)\"; aws cloudformation describe-stacks --stack-name {NAME}");
+    wait_for("the end of the stack", || (machine.run(&described).exit != 0).then_some(()));
+    let function = format!("/2015-03-31/functions/{}", stack.output("FunctionName"));
+    assert_eq!(machine.emulator.request("GET", &function, &[], b"").0, 404);
     for bucket in ["LargeDeadLettersBucket", "OnFailureBucket"] {
         assert_eq!(machine.emulator.request("GET", &format!("/{}?list-type=2", stack.output(bucket)), &[], b"").0, 200, "{bucket}");
     }

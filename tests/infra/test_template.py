@@ -303,7 +303,9 @@ class Watching(unittest.TestCase):
 
     def test_metrics_of_the_function_are_those_that_it_writes(self):
         text = (ROOT / "connector/src/metrics/instruments.rs").read_text()
-        labels = {name: label for name, label in re.findall(r'\("(revsync_\w+)", Kind::\w+, (?:Unit::\w+, )?(?:None|Some\("(\w+)"\))', text)}
+        instrument = r'\(\s*"(revsync_\w+)",\s*Kind::\w+,\s*Unit::\w+,\s*(?:None|Some\("(\w+)"\)),'
+        labels = dict(re.findall(instrument, text))
+        self.assertEqual(len(labels), int(re.search(r"ALL: \[Instrument; (\d+)\]", text)[1]))
         classes = re.search(r"CLASSES: \[&str; \d+\] = \[([^\]]*)\]", text)[1]
         for _, rendered in rendered_sets():
             pipeline = rendered.one("AWS::Lambda::Function")["Environment"]["Variables"]["REVSYNC_NAME"]
