@@ -161,7 +161,6 @@ class Rights(unittest.TestCase):
                 ("es:ESHttpGet", f"{arn}/"),
                 ("es:ESHttpGet", f"{arn}/{pattern}"),
                 ("es:ESHttpPost", f"{arn}/_bulk"),
-                ("es:ESHttpPost", f"{arn}/{pattern}/_refresh"),
                 ("es:ESHttpPut", f"{arn}/{pattern}/_mapping"),
             }
             self.assertEqual(allowed(name, "es"), wanted)

@@ -62,7 +62,10 @@ fn what_is_wrong_in_the_environment_is_told_to_lambda_and_logged_and_ends_the_pr
 fn variables_that_are_not_the_functions_are_told_and_do_no_harm() {
     let others = [("REVSYNC_QQQ", "x"), ("REVSYNC_SOURCE", "s.ion"), ("REVSYNC_JSON", "true")];
     let mut function = Function::start(&[&ENDS[..], &others].concat());
-    assert_eq!(function.invoke(&fixture("kinesis_event/empty.json"), LONG_ENOUGH), Answer::Response(r#"{"batchItemFailures":[]}"#.to_owned()));
+    assert_eq!(
+        function.invoke(&fixture("kinesis_event/empty.json"), LONG_ENOUGH),
+        Answer::Response(r#"{"batchItemFailures":[]}"#.to_owned())
+    );
     let lines = function.errors();
     for told in [
         "REVSYNC_QQQ is no variable of the function and is not read; known are REVSYNC_CONFIG, ",

@@ -1,6 +1,7 @@
 //! The function as Lambda runs it, before an OpenSearch that is down, refuses, hangs or does not know its password, and before events that are
 //! none: what Lambda is told, and what became of the records.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread;
@@ -13,7 +14,7 @@ use crate::dice::Dice;
 use crate::fixture;
 use crate::mapping_model::{DONE, Invocation, Kept, Model, event, everything_from};
 use crate::positions::MANY;
-use crate::qldb_stream::{aggregate, binary, put, revision};
+use crate::qldb_stream::{Does, aggregate, binary, put, revision};
 use crate::runtime_api::{Answer, Failure, Function};
 use crate::scripted_opensearch::{Fate, Scripted, Step};
 
@@ -257,4 +258,22 @@ async fn redelivered_by_the_mapping_everything_arrives_through_faults_that_heal(
     let indexed = server.documents("person").into_iter().map(|(id, (version, _))| (id, version)).collect();
     assert_eq!(fold, indexed);
     assert!(!place.file().exists());
+}
+
+/// What the role of the template may send to a domain: these, and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_sends_no_request_that_the_role_may_not_send() {
+    let (server, place) = (Scripted::start().await, Place::new());
+    server.add_index("person-000001", Some("person"));
+    let rules = place.0.path().join("rules.toml");
+    std::fs::write(&rules, include_str!("../../infra/revsync.toml")).unwrap();
+    let more = [("REVSYNC_NO_CREATE_INDEX", "true"), ("REVSYNC_CONFIG", rules.to_str().unwrap())];
+    let mut function = place.function(&server.url(), &more);
+    let mut kept = people();
+    kept.push(Kept { number: "12".to_owned(), data: binary(&[revision("Person", "a", 12, &Does::Delete)]).to_vec() });
+    assert_eq!(function.invoke(&event("shardId-000000000003", &kept), LONG_ENOUGH), response(DONE));
+    assert_eq!(server.documents("person").len(), 4, "a tombstone among them");
+    let sent: BTreeSet<String> = server.requests().iter().map(|r| format!("{} {}", r.method, r.path)).collect();
+    let may = ["GET /", "GET /person", "GET /person-000001", "POST /_bulk", "PUT /person/_mapping", "PUT /person-000001/_mapping"];
+    assert!(sent.contains("POST /_bulk") && sent.iter().all(|request| may.contains(&request.as_str())), "{sent:?}");
 }

@@ -37,14 +37,14 @@ pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
     }
 }
 
-/// Opens the sink. Creates a file where one is to be written; does not reach a server.
+/// Opens the sink of a pipeline that lives on. Creates a file where one is to be written; does not reach a server.
 pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
     Ok(match &settings.sink.url {
         #[cfg(feature = "local")]
         SinkUrl::Local(path) => Arc::new(crate::sink::local::Local::open(path)?),
         #[cfg(not(feature = "local"))]
         SinkUrl::Local(_) => return Err(Error::usage("sink: this build has no local index").help("name another sink with --to")),
-        SinkUrl::OpenSearch { .. } => Arc::new(opensearch(settings).await?),
+        SinkUrl::OpenSearch { .. } => Arc::new(opensearch(settings).await?.without_refresh()),
         SinkUrl::BulkFile(path) => Arc::new(BulkFile::create(path)?),
         SinkUrl::BulkStdout => Arc::new(BulkFile::create("-".as_ref())?),
     })

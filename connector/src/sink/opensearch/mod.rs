@@ -54,6 +54,8 @@ pub struct OpenSearch {
     client: Client,
     indices: Indices,
     gzip: bool,
+    /// Whether what was written is made searchable at the end, before the indices do it by themselves.
+    refreshes: bool,
     /// How long the server may wait for a shard, in its own notation. Its default of a minute is longer than a request may take: one red index
     /// would then cost the answers for all others.
     shard_timeout: String,
@@ -82,6 +84,7 @@ impl OpenSearch {
             client: Client::new(config, credentials).await?,
             indices: Indices::new(config.create_index, &config.gc_deletes),
             gzip: config.gzip,
+            refreshes: true,
             shard_timeout: format!("{}ms", config.request_timeout.as_millis() / 3),
         })
     }
@@ -106,6 +109,14 @@ impl OpenSearch {
     #[must_use]
     pub fn for_sweep(mut self) -> Self {
         (self.indices.create, self.indices.advises) = (false, false);
+        self
+    }
+
+    /// Leaves it to the indices when what was written becomes searchable, by default within a second. For a pipeline that lives on: refreshing
+    /// after every batch makes many small segments.
+    #[must_use]
+    pub fn without_refresh(mut self) -> Self {
+        self.refreshes = false;
         self
     }
 
@@ -173,7 +184,7 @@ impl OpenSearch {
     }
 
     async fn refresh_all(&self) {
-        if self.client.serverless {
+        if self.client.serverless || !self.refreshes {
             return;
         }
         for name in self.indices.names() {
