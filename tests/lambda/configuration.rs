@@ -38,6 +38,9 @@ fn what_is_wrong_in_the_environment_is_told_to_lambda_and_logged_and_ends_the_pr
         ),
         (both(("REVSYNC_AUTH", "digest")), "REVSYNC_AUTH: expected one of none, basic, aws, aoss, found \"digest\""),
         (both(("REVSYNC_LINGER", "soon")), "REVSYNC_LINGER: found \"soon\": "),
+        (both(("REVSYNC_NAME", "zürich")), "found \"zürich\"; set REVSYNC_NAME"),
+        (both(("REVSYNC_NAME", ":ledger")), "expected a name of the pipeline that CloudWatch takes for a dimension (1 to 1024 ASCII"),
+        (both(("REVSYNC_NAME", "")), "found \"\"; set REVSYNC_NAME"),
         (both(("REVSYNC_CONFIG", "/nowhere/x.toml")), "configuration file /nowhere/x.toml: "),
     ] {
         let mut function = Function::start(&variables);
