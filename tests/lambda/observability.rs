@@ -146,6 +146,16 @@ fn a_batch_that_failed_is_an_error_that_says_why_and_its_metrics_are_printed_too
     assert!(metrics(&function).contains_key("invocation-1"));
 }
 
+#[test]
+fn an_event_that_is_refused_does_not_show_the_age_of_the_one_before_it() {
+    let mut function = Function::start(&TO_NOTHING);
+    function.invoke(&fixture(EVENT), LONG_ENOUGH);
+    function.invoke(r#"{"records":{}}"#, LONG_ENOUGH);
+    let (printed, age) = (metrics(&function), "revsync_iterator_age_seconds");
+    assert!(printed["invocation-1"][age].as_f64() > Some(0.0), "{printed:?}");
+    assert_eq!(printed["invocation-2"][age], 0.0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_that_is_blocked_is_shown_while_it_is_and_no_longer() {
     let server = Scripted::start().await;
