@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::fixture;
+use crate::mapping_model::{Kept, event};
+use crate::qldb_stream::{binary, put, revision};
 use crate::runtime_api::{Answer, Function};
 use crate::scripted_opensearch::Scripted;
 
@@ -214,6 +216,21 @@ fn how_much_is_heard_and_in_which_form_is_said_by_lambdas_variables_and_rust_log
     let line = text.lines().find(|line| line.contains(" invocation ")).unwrap_or_else(|| panic!("{text}"));
     assert!(line.starts_with("invocation-1 ") && line.contains(" INFO ") && line.contains("received="), "{line}");
     assert!(said(&[("AWS_LAMBDA_LOG_FORMAT", "JSON")]).lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+}
+
+#[test]
+fn a_name_with_line_breaks_forges_no_line_of_the_log() {
+    // No name of an index can be made of it, and the letter says so.
+    let table = r"\n2026 ERROR a forged line\r\x1b[31m".repeat(20);
+    let record = binary(&[revision(&table, "a", 1, &put("x"))]);
+    let event = event("shard", &[Kept { number: "1".to_owned(), data: record.to_vec() }]);
+    for format in ["Text", "JSON"] {
+        let mut function = Function::start(&[&TO_NOTHING[..], &[("AWS_LAMBDA_LOG_FORMAT", format)]].concat());
+        function.invoke(&event, LONG_ENOUGH);
+        let said = function.errors();
+        let lines: Vec<&str> = said.split(['\n', '\r', '\u{1b}']).filter(|line| line.contains("forged")).collect();
+        assert!(matches!(lines[..], [line] if line.contains("dead letter: ") && line.contains("invalid_index_name")), "{format}: {said}");
+    }
 }
 
 #[test]
