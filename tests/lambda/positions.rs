@@ -107,6 +107,18 @@ async fn a_damaged_record_is_one_letter_and_the_rest_of_the_batch_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_damaged_record_whose_letter_cannot_be_stored_is_the_answer_and_holds_up_nothing_else() {
+    for (place, number) in NUMBERS.iter().enumerate() {
+        let bench = Bench::new();
+        std::fs::remove_dir_all(bench.letters_folder()).expect("the folder can go");
+        let mut records = shard(&SHAPE);
+        records[place].data = b"\xFFno record of anything".to_vec();
+        assert_eq!(answer(&bench, &event("shard", &records), LONG).await, Ok(everything_from(number)));
+        assert_eq!(bench.sink.documents().len(), SHAPE.iter().sum::<usize>() - SHAPE[place], "{number}: the others are written");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_time_nothing_is_begun_and_the_first_record_comes_back() {
     let bench = Bench::new();
     assert_eq!(answer(&bench, &event("shard", &shard(&SHAPE)), Duration::ZERO).await, Ok(everything_from("8")));

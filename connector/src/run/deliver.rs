@@ -169,7 +169,7 @@ impl Deliver {
             Planned::Skip(reason) => self.account.skip(&claim, reason),
             Planned::Fault(fault) => {
                 self.account.give_up(&claim, fault);
-                self.account.store_many_letters().await?;
+                self.flush_many_letters().await?;
             }
             Planned::Operation(operation) => {
                 self.account.ledger.grow(claim.ticket, operation.size() + OPERATION);
@@ -196,9 +196,10 @@ impl Deliver {
     /// # Errors
     /// As [`push`](Self::push).
     pub async fn flush(&mut self) -> Result<(), Error> {
-        self.hear().await?;
-        self.account.store_letters().await?;
-        self.send().await
+        self.hear()?;
+        // First, so that it is on its way where letters cannot be stored.
+        self.send().await?;
+        self.account.store_letters().await
     }
 
     /// Does what there is to do while no record comes: sends what has waited for company long enough, stores letters, hears replies. Returns
@@ -273,6 +274,10 @@ impl Deliver {
             Ok(Err(error)) => tracing::warn!("{error}"),
             Err(_) => tracing::warn!("what was under way did not end in {grace:?} and was abandoned; it counts as pending"),
         }
+        // What came to its end while letters were waited for.
+        while let Some(news) = self.traffic.old_news() {
+            self.apply(news);
+        }
         self.traffic.abandon().await;
         self.account.letters.abandon().await;
         self.tell_instruments();
@@ -284,7 +289,8 @@ impl Deliver {
     }
 
     async fn room_for(&mut self, bytes: usize) -> Result<(), Error> {
-        self.hear().await?;
+        self.hear()?;
+        self.flush_many_letters().await?;
         let mut told = false;
         loop {
             // A record that is larger than the whole budget goes alone.
@@ -296,10 +302,10 @@ impl Deliver {
             if is_paused && !std::mem::replace(&mut told, true) {
                 self.tell_pause();
             }
-            if self.account.letters.are_any() {
-                self.account.store_letters().await?;
-            } else if self.traffic.has_batch() && self.traffic.may_send() {
+            if self.traffic.has_batch() && self.traffic.may_send() {
                 self.traffic.send();
+            } else if self.account.letters.are_any() {
+                self.account.store_letters().await?;
             } else if self.traffic.is_quiet() {
                 return Ok(());
             } else {
@@ -333,11 +339,14 @@ impl Deliver {
         Ok(())
     }
 
+    async fn flush_many_letters(&mut self) -> Result<(), Error> {
+        if self.account.letters.are_many() { self.flush().await } else { Ok(()) }
+    }
+
     /// Takes in what requests have told already.
-    async fn hear(&mut self) -> Result<(), Error> {
+    fn hear(&mut self) -> Result<(), Error> {
         while let Some(news) = self.traffic.old_news() {
             self.apply(news);
-            self.account.store_many_letters().await?;
         }
         self.account.good()
     }
