@@ -47,7 +47,10 @@ pub struct Answer {
 pub async fn handle(batch: Batch, line: &mut Deliver, left: Duration) -> Result<Answer, Error> {
     match guard(deliver(batch.records, line, left)).await {
         Ok(delivered) => delivered,
-        Err(panic) => Err(Error::new(Kind::Bug, panic.reason).help("report it with this place; the batch comes again")),
+        Err(panic) => {
+            let _ = guard(line.abandon()).await;
+            Err(Error::new(Kind::Bug, panic.reason).help("report it with this place; the batch comes again"))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which position the handler answers: for every record and every part of an aggregate that fails, in each way that it can, the lowest that is
 //! not settled and no other.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use revsync::plan::outcome::{Failure, Reply};
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::run::learned::Learned;
 use revsync::sink::{Pending, Sink};
-use revsync_lambda::Batch;
+use revsync_lambda::{Batch, handle};
 
 use crate::answered;
 use crate::line::Bench;
@@ -212,6 +213,45 @@ async fn a_panic_anywhere_else_fails_the_batch_and_says_only_where() {
     let batch = Batch::read(&event("shard", &shard(&SHAPE))).expect("a Kinesis event");
     let error = answered(batch, line, LONG).await.expect_err("an error");
     assert!(error.kind == Kind::Bug && error.what.contains("positions.rs:") && !error.what.contains("secret"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_leaves_no_request_behind_that_would_go_on_after_the_answer() {
+    let bench = Bench::with(Settings { request_operations: 1, ..Settings::default() });
+    let sink = Arc::new(Nameless::default());
+    let mut line = Deliver::new(Decoder::default(), Mapping::default(), sink.clone(), bench.store.clone(), bench.settings);
+    let batch = Batch::read(&event("shard", &shard(&SHAPE))).expect("a Kinesis event");
+    let error = handle(batch, &mut line, LONG).await.expect_err("an error");
+    assert!(error.kind == Kind::Bug && error.what.contains("positions.rs:"), "{error}");
+    assert!(sink.asked.load(Ordering::Relaxed) > 1, "another request was under way");
+    assert_eq!(Arc::strong_count(&sink.here), 1, "and is no more");
+}
+
+/// A sink whose first request hangs and whose second panics, and that cannot say its name.
+#[derive(Default)]
+struct Nameless {
+    asked: AtomicUsize,
+    here: Arc<()>,
+}
+
+impl Sink for Nameless {
+    fn name(&self) -> &str {
+        panic!("no name")
+    }
+
+    fn write(&self, _: Arc<[Operation]>) -> Pending<'_, Result<Vec<Reply>, Failure>> {
+        let here = Arc::clone(&self.here);
+        assert_eq!(self.asked.fetch_add(1, Ordering::Relaxed), 0, "the second");
+        Box::pin(async move {
+            std::future::pending::<()>().await;
+            drop(here);
+            Ok(Vec::new())
+        })
+    }
+
+    fn finish(&self) -> Pending<'_, Result<(), Error>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// A sink that takes everything and cannot be finished.

@@ -278,6 +278,11 @@ impl Deliver {
         while let Some(news) = self.traffic.old_news() {
             self.apply(news);
         }
+        self.abandon().await;
+    }
+
+    /// Abandons what is under way, and comes back when nothing is any more.
+    pub async fn abandon(&mut self) {
         self.traffic.abandon().await;
         self.account.letters.abandon().await;
         self.tell_instruments();
