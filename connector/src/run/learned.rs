@@ -72,7 +72,7 @@ impl Learned {
     }
 
     /// Keeps from becoming dead letters what an index refuses that refuses too much; it waits for its index then. `sampled` is the index of
-    /// which this was a sample.
+    /// which this was a sample. What is a dead letter already, of a record that came again, is refused again and says nothing new of the index.
     pub(super) fn through_the_breaker(&self, sampled: Option<&Arc<str>>, verdicts: &mut [(Open, Verdict)]) {
         let Some(thresholds) = self.breaker else { return };
         let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,6 +101,7 @@ impl Learned {
                         breaker.took();
                     }
                 }
+                Verdict::Refused(_) if self.is_stored(&open.slot.attached.id()) => {}
                 Verdict::Refused(fault) => {
                     let breaker = breakers.entry(index.clone()).or_insert_with(|| Breaker::new(thresholds));
                     if !breaker.refused() {

@@ -35,11 +35,16 @@ pub(super) struct Claim {
 }
 
 impl Claim {
+    /// The id of the unit's letter, should it become one.
+    pub(super) fn id(&self) -> String {
+        identify(&self.origin, &self.position, self.unit, &self.payload)
+    }
+
     /// The letter of a unit that did not become an operation.
     pub(super) fn letter(&self, error: Fault) -> DeadLetter {
         DeadLetter {
             v: FORMAT_VERSION,
-            id: identify(&self.origin, &self.position, self.unit, &self.payload),
+            id: self.id(),
             time: clock::now(),
             first_time: None,
             origin: (*self.origin).clone(),
