@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use aws_lambda_events::kinesis::KinesisEventRecord;
+use aws_lambda_events::encodings::Base64Data;
 use revsync::error::{Error, Kind};
 use revsync::record::{Fault, Origin, Position, Record, SequenceNumber};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// The records of one event: of one shard, in the order of their sequence numbers.
@@ -30,26 +29,30 @@ struct Envelope<'a> {
     source: Option<String>,
 }
 
-/// A record of any source, as far as it tells which.
+/// A record of any source, as far as it tells which. `KinesisEventRecord` of `aws_lambda_events` 1.2.1 refuses records whose data is good for what
+/// nothing here goes by: an arrival with microseconds, as emulators have it, or a new type of encryption.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Outside {
+struct Outside<'a> {
     #[serde(alias = "EventSource")]
     event_source: Option<String>,
-    #[serde(rename = "eventID", default)]
-    id: String,
-    #[serde(rename = "eventSourceARN", default)]
-    stream: String,
-    kinesis: Option<Inside>,
+    #[serde(rename = "eventID")]
+    id: Option<String>,
+    #[serde(rename = "eventSourceARN")]
+    stream: Option<String>,
+    #[serde(borrow)]
+    kinesis: Option<Inside<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Inside {
+struct Inside<'a> {
     sequence_number: Option<String>,
-    data: Option<IgnoredAny>,
-    /// Seconds since 1970, with a fraction of which `aws_lambda_events` 1.2.1 takes the digits for milliseconds (1.25 for 1.025).
-    approximate_arrival_timestamp: Option<f64>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    /// Seconds since 1970, with a fraction.
+    #[serde(borrow)]
+    approximate_arrival_timestamp: Option<&'a RawValue>,
 }
 
 impl Batch {
@@ -66,7 +69,7 @@ impl Batch {
         let mut batch = Self { records: Vec::with_capacity(raw.len()), oldest: None };
         let mut latest: Option<Arc<Origin>> = None;
         for (place, raw) in raw.into_iter().map(RawValue::get).enumerate() {
-            let Ok(outside) = serde_json::from_str::<Outside>(raw) else {
+            let Ok(outside) = serde_json::from_str::<Outside<'_>>(raw) else {
                 return Err(refused(&format!("something else in place of record {place}")));
             };
             let inside = match (outside.event_source, outside.kinesis) {
@@ -78,19 +81,21 @@ impl Batch {
                 return Err(refused(&format!("no sequence number in record {place}")));
             };
             // The shard is named nowhere else than before the colon.
-            let shard = outside.id.split_once(':').map_or("", |(shard, _)| shard);
+            let (id, stream) = (outside.id.unwrap_or_default(), outside.stream.unwrap_or_default());
+            let shard = id.split_once(':').map_or("", |(shard, _)| shard);
             let origin = match &latest {
-                Some(origin) if origin.shard == shard && origin.stream == outside.stream => Arc::clone(origin),
-                _ => Arc::new(Origin { stream: outside.stream, shard: shard.to_owned() }),
+                Some(origin) if origin.shard == shard && origin.stream == stream => Arc::clone(origin),
+                _ => Arc::new(Origin { stream, shard: shard.to_owned() }),
             };
             latest = Some(Arc::clone(&origin));
+            let seconds = inside.approximate_arrival_timestamp.and_then(|time| serde_json::from_str::<f64>(time.get()).ok());
             // Lossless for the next 250,000 years.
-            let arrived = inside.approximate_arrival_timestamp.map(|seconds| (seconds * 1_000.0).round() as u64);
+            let arrived = seconds.map(|seconds| (seconds * 1_000.0).round() as u64);
             batch.oldest = [batch.oldest, arrived].into_iter().flatten().min();
             let position = Position::Sequence { number: SequenceNumber(number), sub: None };
-            let (data, damage) = match serde_json::from_str::<KinesisEventRecord>(raw) {
-                Ok(record) => (record.kinesis.data.0, None),
-                Err(_) => {
+            let (data, damage) = match inside.data.map(|data| serde_json::from_str::<Base64Data>(data.get())) {
+                Some(Ok(data)) => (data.0, None),
+                _ => {
                     let found = if inside.data.is_some() { "something else" } else { "none" };
                     let reason = format!(
                         "expected a Kinesis record with data in Base64, found {found}; the payload is the record as the event has it"

@@ -75,12 +75,18 @@ impl Write for Line {
                 whole.push(b',');
                 whole.extend(members);
             }
-            (Some(id), line) => {
-                whole.extend(id.as_bytes());
-                whole.push(b' ');
-                whole.extend(line);
+            (id, line) => {
+                if let Some(id) = id {
+                    whole.extend(id.as_bytes());
+                    whole.push(b' ');
+                }
+                let line = line.strip_suffix(b"\n").unwrap_or(line);
+                // A name of a stream or table may have what would begin another line; JSON has it escaped.
+                for byte in line {
+                    if byte.is_ascii_control() { whole.extend(byte.escape_ascii()) } else { whole.push(*byte) }
+                }
+                whole.push(b'\n');
             }
-            (None, line) => whole.extend(line),
         }
         let _ = io::stderr().lock().write_all(&whole);
         Ok(line.len())

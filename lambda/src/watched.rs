@@ -17,6 +17,15 @@ use tracing::Level;
 const NAMESPACE: &str = "revsync";
 const DIMENSION: &str = "pipeline";
 
+/// Characters of a dimension's value.
+const LONGEST: usize = 1_024;
+
+/// Whether CloudWatch takes this for the value of a dimension (Amazon CloudWatch API reference, "Dimension").
+fn can_be_dimension(value: &str) -> bool {
+    let is_printable = value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    (1..=LONGEST).contains(&value.len()) && is_printable && !value.trim().is_empty() && !value.starts_with(':')
+}
+
 /// What watches one invocation after another.
 pub(crate) struct Watch {
     pipeline: String,
@@ -25,7 +34,17 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Begins to count.
+    ///
+    /// # Errors
+    /// The pipeline's name is none that CloudWatch takes: it would drop every metric of this function without a word, and no alarm would go off.
     pub(crate) fn start(pipeline: &str) -> Result<Self, Error> {
+        if !can_be_dimension(pipeline) {
+            let what = format!(
+                "expected a name of the pipeline that CloudWatch takes for a dimension (1 to {LONGEST} ASCII characters, none of them a control \
+                 character, not only spaces, no colon at the beginning), found {pipeline:?}"
+            );
+            return Err(Error::usage(what).help("set REVSYNC_NAME, or name in the configuration file, to another"));
+        }
         let builder = Builder::new().cloudwatch_namespace(NAMESPACE).with_dimension(DIMENSION, pipeline.to_owned());
         let collector = builder.init().map_err(|error| Error::new(Kind::Bug, format!("metrics cannot be counted: {error}")))?;
         instruments::announce();

@@ -1,10 +1,11 @@
 //! What the function is told by its environment and its package: what it takes, what it refuses, and how Lambda hears of it.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::runtime_api::{Answer, Function, command};
+use crate::runtime_api::{Answer, Failure, Function, command};
 use crate::scripted_opensearch::Scripted;
 use crate::{aws, fixture};
 
@@ -38,6 +39,9 @@ fn what_is_wrong_in_the_environment_is_told_to_lambda_and_logged_and_ends_the_pr
         ),
         (both(("REVSYNC_AUTH", "digest")), "REVSYNC_AUTH: expected one of none, basic, aws, aoss, found \"digest\""),
         (both(("REVSYNC_LINGER", "soon")), "REVSYNC_LINGER: found \"soon\": "),
+        (both(("REVSYNC_NAME", "zürich")), "found \"zürich\"; set REVSYNC_NAME"),
+        (both(("REVSYNC_NAME", ":ledger")), "expected a name of the pipeline that CloudWatch takes for a dimension (1 to 1024 ASCII"),
+        (both(("REVSYNC_NAME", "")), "found \"\"; set REVSYNC_NAME"),
         (both(("REVSYNC_CONFIG", "/nowhere/x.toml")), "configuration file /nowhere/x.toml: "),
     ] {
         let mut function = Function::start(&variables);
@@ -56,6 +60,19 @@ fn what_is_wrong_in_the_environment_is_told_to_lambda_and_logged_and_ends_the_pr
             (Some(told.message.as_str()), Some(told.kind.as_str()))
         );
     }
+}
+
+#[test]
+fn a_queue_that_does_not_answer_is_told_before_lambda_ends_the_start() {
+    let hanging = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", hanging.local_addr().expect("an address"));
+    let queue = "sqs://sqs.eu-west-1.amazonaws.com/000000000000/letters";
+    let letters = [("REVSYNC_DEAD_LETTERS", queue), ("REVSYNC_DEAD_LETTERS_LARGE", "s3://bucket/large")];
+    let place = [("AWS_ENDPOINT_URL", url.as_str()), ("AWS_REGION", aws::REGION)];
+    let (told, _) = Function::start(&[&ENDS[..1], &letters, &place, &aws::CREDENTIALS].concat()).init_error();
+    let Failure { kind, message, .. } = told.expect("Lambda is told");
+    assert!(message.contains(&format!("dead letters: {queue} cannot be reached: no answer in 8 s; a function in a VPC")), "{message}");
+    assert_eq!(kind, "Revsync.DeadLetters");
 }
 
 #[test]

@@ -98,6 +98,23 @@ fn an_event_without_ids_is_still_read() {
 }
 
 #[test]
+fn a_record_whose_data_is_good_is_never_damaged_by_what_stands_beside_it() {
+    for (beside, arrived) in [
+        // Of an emulator, with microseconds.
+        (r#""approximateArrivalTimestamp":1700000000.1234567"#, Some(1_700_000_000_123)),
+        (r#""approximateArrivalTimestamp":"2023-11-14T22:13:20Z""#, None),
+        (r#""approximateArrivalTimestamp":null"#, None),
+        (r#""encryptionType":"OTHER","partitionKey":null"#, None),
+    ] {
+        let event = format!(
+            r#"{{"Records":[{{"eventID":null,"eventSourceARN":null,"kinesis":{{"data":"YQ==","sequenceNumber":"7",{beside}}}}}]}}"#
+        );
+        let Batch { records, oldest } = Batch::read(&event).unwrap_or_else(|error| panic!("{beside}: {error}"));
+        assert_eq!((records[0].data.as_ref(), &records[0].damage, oldest), (&b"a"[..], &None, arrived), "{beside}");
+    }
+}
+
+#[test]
 fn the_reply_is_these_bytes_and_no_others() {
     assert_eq!(json(None), r#"{"batchItemFailures":[]}"#);
     assert_eq!(json(Some("49590011")), r#"{"batchItemFailures":[{"itemIdentifier":"49590011"}]}"#);

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::fixture;
+use crate::mapping_model::{Kept, event};
+use crate::qldb_stream::{binary, put, revision};
 use crate::runtime_api::{Answer, Function};
 use crate::scripted_opensearch::Scripted;
 
@@ -146,6 +148,16 @@ fn a_batch_that_failed_is_an_error_that_says_why_and_its_metrics_are_printed_too
     assert!(metrics(&function).contains_key("invocation-1"));
 }
 
+#[test]
+fn an_event_that_is_refused_does_not_show_the_age_of_the_one_before_it() {
+    let mut function = Function::start(&TO_NOTHING);
+    function.invoke(&fixture(EVENT), LONG_ENOUGH);
+    function.invoke(r#"{"records":{}}"#, LONG_ENOUGH);
+    let (printed, age) = (metrics(&function), "revsync_iterator_age_seconds");
+    assert!(printed["invocation-1"][age].as_f64() > Some(0.0), "{printed:?}");
+    assert_eq!(printed["invocation-2"][age], 0.0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_that_is_blocked_is_shown_while_it_is_and_no_longer() {
     let server = Scripted::start().await;
@@ -204,6 +216,21 @@ fn how_much_is_heard_and_in_which_form_is_said_by_lambdas_variables_and_rust_log
     let line = text.lines().find(|line| line.contains(" invocation ")).unwrap_or_else(|| panic!("{text}"));
     assert!(line.starts_with("invocation-1 ") && line.contains(" INFO ") && line.contains("received="), "{line}");
     assert!(said(&[("AWS_LAMBDA_LOG_FORMAT", "JSON")]).lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+}
+
+#[test]
+fn a_name_with_line_breaks_forges_no_line_of_the_log() {
+    // No name of an index can be made of it, and the letter says so.
+    let table = r"\n2026 ERROR a forged line\r\x1b[31m".repeat(20);
+    let record = binary(&[revision(&table, "a", 1, &put("x"))]);
+    let event = event("shard", &[Kept { number: "1".to_owned(), data: record.to_vec() }]);
+    for format in ["Text", "JSON"] {
+        let mut function = Function::start(&[&TO_NOTHING[..], &[("AWS_LAMBDA_LOG_FORMAT", format)]].concat());
+        function.invoke(&event, LONG_ENOUGH);
+        let said = function.errors();
+        let lines: Vec<&str> = said.split(['\n', '\r', '\u{1b}']).filter(|line| line.contains("forged")).collect();
+        assert!(matches!(lines[..], [line] if line.contains("dead letter: ") && line.contains("invalid_index_name")), "{format}: {said}");
+    }
 }
 
 #[test]

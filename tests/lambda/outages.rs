@@ -76,6 +76,26 @@ async fn an_outage_is_answered_with_the_first_position_makes_no_letters_and_is_m
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_record_behind_one_that_an_outage_keeps_open_is_one_letter_however_often_it_comes_again() {
+    let (server, place) = (Scripted::start().await, Place::new());
+    let url = server.url();
+    let address: SocketAddr = server.stop().await;
+    let mut function = place.function(&url, &[]);
+    let mut records = people();
+    records[1].data = b"\xFFno record of anything".to_vec();
+    let event = event("shardId-000000000003", &records);
+    for _ in 0..3 {
+        assert_eq!(function.invoke(&event, LONG_ENOUGH), response(&everything_from("9")));
+    }
+    let server = Scripted::start_on(address, None).await;
+    assert_eq!(function.invoke(&event, LONG_ENOUGH), response(DONE));
+    assert_eq!(server.documents("person").into_keys().collect::<Vec<_>>(), ["a", "d"]);
+    assert_eq!(place.letters().into_iter().map(|letter| letter.payload).collect::<Vec<_>>(), [&records[1].data[..]]);
+    let told = function.errors();
+    assert_eq!((told.matches("dead letter: ").count(), told.matches(r#""dead_letters":1"#).count()), (1, 4), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_is_an_error_that_says_what_to_do_and_makes_no_letters() {
     let (server, place) = (Scripted::start().await, Place::new());
     server.require_header("authorization", "Basic cmV2c3luYzpyaWdodA==");

@@ -188,6 +188,26 @@ async fn an_index_that_was_stopped_stays_so_for_the_next_line_of_the_process_unt
 }
 
 #[tokio::test(start_paused = true)]
+async fn documents_that_are_letters_already_do_not_stop_their_index_however_often_their_batch_comes_again() {
+    let bench = Bench::with(Settings { give_up_after: Some(Duration::from_secs(1)), ..Settings::default() });
+    bench.sink.rule(|rules| rules.refuses = |operation| (&*operation.target().index == "person").then(poison));
+    bench.sink.block("place");
+    let learned = Arc::new(Learned::new(&bench.settings));
+    // The first is of an index that cannot be written for long.
+    let batch = [many("Place", 1), many("Person", 20)].concat();
+    for _ in 0..30 {
+        let mut line = bench.line_after(&learned);
+        deliver(&mut line, &batch).await.unwrap_err();
+        line.stop(Duration::from_secs(1)).await;
+        assert_eq!((line.counts().dead_letters, line.counts().pending), (20, 1));
+    }
+    bench.sink.rule(|rules| rules.blocked.clear());
+    let mut line = bench.line_after(&learned);
+    deliver(&mut line, &batch).await.unwrap();
+    assert_eq!((line.counts().dead_letters, line.counts().indexed, bench.letter_lines().len()), (20, 1, 20));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_limit_that_was_learned_holds_for_the_next_line_of_the_process() {
     let bench = Bench::new();
     bench.sink.rule(|rules| rules.largest = 100_000);

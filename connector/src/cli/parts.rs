@@ -6,19 +6,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Command, CommandFactory, Parser};
+use tokio::time::timeout;
 
 use super::options::{CreationOptions, DeliveryOptions, Global, SinkOptions, SourceOptions};
 use super::{file, gather, line};
 use crate::config::{File, Overrides, Settings, SinkUrl, nearest};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::plan::mapping::Mapping;
 use crate::run::deliver::Deliver;
 use crate::run::learned::Learned;
 use crate::sink::Sink;
-use crate::store::dead_letters::{DeadLetters, Place};
+use crate::store::dead_letters::{Config, DeadLetters, Place};
 
 #[derive(Debug, Parser)]
 struct Variables {
@@ -45,6 +47,8 @@ const SENSELESS: [(&str, &str); 4] = [
     ("REVSYNC_QUIET", "how much is logged is said by the function's logging configuration, or RUST_LOG"),
     ("REVSYNC_VERBOSE", "how much is logged is said by the function's logging configuration, or RUST_LOG"),
 ];
+/// How long the place for dead letters may take to be opened: Lambda ends a start after 10 s, and then nobody hears why.
+const START: Duration = Duration::from_secs(8);
 /// The file of the package that is read where REVSYNC_CONFIG names none.
 const FILE: &str = "revsync.toml";
 
@@ -92,7 +96,7 @@ impl Parts {
         let mapping = line::mapping(&settings)?;
         let learned = Arc::new(Learned::new(&line::delivery(&settings)));
         // At once: the first event waits for both.
-        let (sink, dead_letters) = tokio::try_join!(line::sink(&settings), DeadLetters::open(&settings.dead_letters))?;
+        let (sink, dead_letters) = tokio::try_join!(line::sink(&settings), dead_letters(&settings.dead_letters))?;
         Ok(Self { sink, mapping, learned, settings, dead_letters: Arc::new(dead_letters) })
     }
 
@@ -107,6 +111,16 @@ impl Parts {
         let (decoder, mapping) = (line::decoder(&self.settings), self.mapping.clone());
         Deliver::continuing(decoder, mapping, sink, learned, dead_letters, line::delivery(&self.settings))
     }
+}
+
+/// Opens the place for dead letters, in time for the start of a function to say what is wrong with it.
+async fn dead_letters(config: &Config) -> Result<DeadLetters, Error> {
+    timeout(START, DeadLetters::open(config)).await.unwrap_or_else(|_| {
+        let what = format!("dead letters: {} cannot be reached: no answer in {} s", config.place, START.as_secs());
+        let help =
+            "a function in a VPC reaches SQS and S3 through endpoints of the VPC or a NAT gateway, and security groups have to allow it";
+        Err(Error::new(Kind::DeadLetters, what).help(help))
+    })
 }
 
 /// The configuration file beside the binary, where there is one.

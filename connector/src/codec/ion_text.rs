@@ -23,6 +23,9 @@ pub(super) const MAX_TEXT_DEPTH: usize = 67;
 /// bytes for each. The largest document that a ledger takes, 128 KB of Ion binary, has no more.
 pub const MAX_TEXT_VALUES: usize = 1 << 17;
 
+/// Bytes that symbols by their number may come to in one value of a text: ion-rs gives each a copy of its name.
+const MAX_NAMED_BYTES: usize = 16 * 1024 * 1024;
+
 /// Digits in a row that a number may have, which is what [`super::ion_json`] writes out. ion-rs counts them modulo 65,536.
 const MAX_DIGITS: usize = 2_500;
 
@@ -114,7 +117,7 @@ pub(super) fn guarded<T>(read: impl FnOnce() -> Option<T>) -> Result<T, Fault> {
 
 /// How many bytes of a text ion-rs may be given, which are all or end before a top-level value; and why not more.
 fn look_through(text: &str) -> (usize, Option<Fault>) {
-    let mut look = Look { bytes: text.as_bytes(), at: 0, depth: 0, value: 0, parts: 0, sequences: 0 };
+    let mut look = Look { bytes: text.as_bytes(), at: 0, depth: 0, value: 0, parts: 0, numbered: 0, quoted: 0, sequences: 0 };
     match look.through() {
         Ok(()) => (text.len(), None),
         Err(fault) => (look.value, Some(fault)),
@@ -130,6 +133,10 @@ struct Look<'a> {
     value: usize,
     /// Parts of it that may be values.
     parts: usize,
+    /// Symbols by their number in it.
+    numbered: usize,
+    /// Bytes of all that was quoted so far, symbol tables too: no symbol's name is longer.
+    quoted: usize,
     /// One bit for each open bracket, the innermost lowest: 1 is an s-expression, in which nothing has to stand between two values.
     sequences: u128,
 }
@@ -153,7 +160,10 @@ impl Look<'_> {
                 b'/' if rest.starts_with(b"/*") => memchr::memmem::find(&rest[2..], b"*/").map_or(rest.len(), |end| end + 4),
                 b'\'' if rest.starts_with(b"'''") => quoted(rest, b"'''")?,
                 b'"' | b'\'' => quoted(rest, &rest[..1])?,
-                b'$' if digits(&rest[1..]) > MAX_SYMBOL_DIGITS => return Err(unreadable()),
+                b'$' => {
+                    self.symbol(digits(&rest[1..]))?;
+                    1
+                }
                 b'0'..=b'9' => match digits(rest) {
                     run if run > MAX_DIGITS => {
                         let reason = format!("expected a number of at most {MAX_DIGITS} digits, found one of {run}");
@@ -164,9 +174,10 @@ impl Look<'_> {
                 _ => 1,
             };
             self.count(*byte)?;
+            self.quoted += if matches!(byte, b'"' | b'\'') { step } else { 0 };
             self.at += step;
             if self.depth == 0 && (byte.is_ascii_whitespace() || matches!(byte, b'}' | b']' | b')')) {
-                (self.value, self.parts) = (self.at, 0);
+                (self.value, self.parts, self.numbered) = (self.at, 0, 0);
             }
         }
         Ok(())
@@ -179,6 +190,20 @@ impl Look<'_> {
             return Err(Fault::new("nested_too_deeply", reason));
         }
         self.sequences = self.sequences << 1 | u128::from(bracket == b'(');
+        Ok(())
+    }
+
+    /// Counts a symbol of so many digits, where it has any.
+    fn symbol(&mut self, digits: usize) -> Result<(), Fault> {
+        if digits > MAX_SYMBOL_DIGITS {
+            return Err(unreadable());
+        }
+        self.numbered += usize::from(digits > 0);
+        if self.numbered * self.quoted > MAX_NAMED_BYTES {
+            let reason =
+                format!("expected at most {MAX_NAMED_BYTES} bytes of symbols by their number in one value of Ion text, found more");
+            return Err(Fault::new("too_many_values", reason));
+        }
         Ok(())
     }
 
@@ -337,6 +362,17 @@ mod tests {
         // In 16 bits, the length of this one is 5.
         assert_eq!(kinds(&format!("1.{}", "7".repeat(65_540))), ["number_too_long"]);
         assert_eq!(kinds(&format!("\"{digits}7\"")), [format!("\"{digits}7\"")], "in a text they are none");
+    }
+
+    #[test]
+    fn a_long_name_that_is_repeated_by_its_number_is_refused_before_ion_rs_copies_it() {
+        let repeated = |name: usize, times: usize| {
+            format!("$ion_symbol_table::{{symbols:[\"{}\"]}} [{}] 7", "s".repeat(name), vec!["$10"; times].join(","))
+        };
+        // 30 GB of copies.
+        assert_eq!(kinds(&repeated(300_000, 100_000)), ["too_many_values"]);
+        assert_eq!(kinds(&repeated(300_000, 50)).len(), 2);
+        assert_eq!(kinds(&repeated(10, 100_000)).len(), 2);
     }
 
     #[test]

@@ -161,5 +161,6 @@ pub fn over() {
     under_way(0, 0, 0);
     requests_in_flight(0);
     source_paused(false);
+    event(None);
     gauge!("revsync_pending").set(0.0);
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::learned::Learned;
 use super::letters::{Claim, Letters};
 use super::shared::End;
 use super::traffic::News;
@@ -24,8 +25,8 @@ pub(super) struct Account {
 }
 
 impl Account {
-    pub(super) fn new(dead_letters: Arc<DeadLetters>) -> Self {
-        Self { ledger: Ledger::default(), counts: Counts::default(), letters: Letters::new(dead_letters), failed: None }
+    pub(super) fn new(dead_letters: Arc<DeadLetters>, learned: Arc<Learned>) -> Self {
+        Self { ledger: Ledger::default(), counts: Counts::default(), letters: Letters::new(dead_letters, learned), failed: None }
     }
 
     /// The counts so far; what is under way is `pending`.

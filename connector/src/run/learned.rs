@@ -1,8 +1,9 @@
-//! What was learned of a sink and outlives a line: how large a request may be, how many it keeps up with, which of its indices refuse too much.
+//! What was learned of a sink and outlives a line: how large a request may be, how many it keeps up with, which of its indices refuse too much;
+//! and which dead letters were stored.
 //!
 //! Sends nothing and waits for nothing but its turn.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +18,8 @@ use crate::plan::outcome::Class;
 use crate::record::Fault;
 
 /// What was learned of a sink. One value for all the lines of a process that write to it, such as those of a Lambda function, which has one per
-/// event: an index that refuses everything then stays stopped from one event to the next.
+/// event: an index that refuses everything then stays stopped from one event to the next, and a record that comes again and again, because one
+/// before it cannot be settled, is one dead letter and not one of each time.
 #[derive(Debug)]
 pub struct Learned {
     pub(super) gate: Gate,
@@ -26,7 +28,12 @@ pub struct Learned {
     breaker: Option<Thresholds>,
     /// By index; those that never refused anything have none.
     breakers: Mutex<HashMap<Arc<str>, Breaker>>,
+    /// The ids of letters that were stored.
+    letters: Mutex<HashSet<String>>,
 }
+
+/// Letters that are remembered, more than most events have; about 1 MB.
+const REMEMBERED: usize = 10_000;
 
 impl Learned {
     /// Nothing is known yet; the limits are those of the settings.
@@ -39,6 +46,7 @@ impl Learned {
             limit: AtomicUsize::new(settings.request_bytes.min(HARD_LIMIT)),
             breaker: settings.breaker,
             breakers: Mutex::default(),
+            letters: Mutex::default(),
         }
     }
 
@@ -47,8 +55,24 @@ impl Learned {
         self.breakers.lock().unwrap_or_else(PoisonError::into_inner).values_mut().for_each(Breaker::begin_again);
     }
 
+    /// These letters are in the store.
+    pub(super) fn stored<'a>(&self, ids: impl Iterator<Item = &'a str>) {
+        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in ids {
+            if letters.len() >= REMEMBERED {
+                letters.clear();
+            }
+            letters.insert(id.to_owned());
+        }
+    }
+
+    /// Whether a letter is in the store, as far as is remembered.
+    pub(super) fn is_stored(&self, id: &str) -> bool {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+    }
+
     /// Keeps from becoming dead letters what an index refuses that refuses too much; it waits for its index then. `sampled` is the index of
-    /// which this was a sample.
+    /// which this was a sample. What is a dead letter already, of a record that came again, is refused again and says nothing new of the index.
     pub(super) fn through_the_breaker(&self, sampled: Option<&Arc<str>>, verdicts: &mut [(Open, Verdict)]) {
         let Some(thresholds) = self.breaker else { return };
         let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,6 +101,7 @@ impl Learned {
                         breaker.took();
                     }
                 }
+                Verdict::Refused(_) if self.is_stored(&open.slot.attached.id()) => {}
                 Verdict::Refused(fault) => {
                     let breaker = breakers.entry(index.clone()).or_insert_with(|| Breaker::new(thresholds));
                     if !breaker.refused() {

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::clock;
+use super::learned::Learned;
 use super::panics::guard;
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
@@ -34,11 +35,16 @@ pub(super) struct Claim {
 }
 
 impl Claim {
+    /// The id of the unit's letter, should it become one.
+    pub(super) fn id(&self) -> String {
+        identify(&self.origin, &self.position, self.unit, &self.payload)
+    }
+
     /// The letter of a unit that did not become an operation.
     pub(super) fn letter(&self, error: Fault) -> DeadLetter {
         DeadLetter {
             v: FORMAT_VERSION,
-            id: identify(&self.origin, &self.position, self.unit, &self.payload),
+            id: self.id(),
             time: clock::now(),
             first_time: None,
             origin: (*self.origin).clone(),
@@ -92,7 +98,10 @@ type Writing = JoinHandle<Result<(Vec<Waiting>, Result<(), Error>), Fault>>;
 /// Letters that wait to be stored, and how many were.
 pub(super) struct Letters {
     store: Arc<DeadLetters>,
+    learned: Arc<Learned>,
     waiting: Vec<Waiting>,
+    /// The records of letters that are in the store already.
+    known: Vec<Ticket>,
     bytes: usize,
     /// Those that are being stored.
     writing: Option<Writing>,
@@ -112,8 +121,9 @@ struct Again {
 }
 
 impl Letters {
-    pub(super) fn new(store: Arc<DeadLetters>) -> Self {
-        Self { store, waiting: Vec::new(), bytes: 0, writing: None, since: None, made: 0, told: None, again: None }
+    pub(super) fn new(store: Arc<DeadLetters>, learned: Arc<Learned>) -> Self {
+        let (waiting, known) = (Vec::new(), Vec::new());
+        Self { store, learned, waiting, known, bytes: 0, writing: None, since: None, made: 0, told: None, again: None }
     }
 
     /// A letter is sent again: should it be refused again, it keeps the time at which it first was, and it is remembered.
@@ -127,11 +137,16 @@ impl Letters {
         self.again.take().map(|again| again.stored).unwrap_or_default()
     }
 
-    /// Takes a letter in.
+    /// Takes a letter in. One that another line of the process has stored, of a record that came again because of others, is told and stored
+    /// no more.
     pub(super) fn push(&mut self, mut letter: DeadLetter, ticket: Ticket) {
+        self.since.get_or_insert_with(Instant::now);
+        if self.again.is_none() && self.learned.is_stored(&letter.id) {
+            self.known.push(ticket);
+            return;
+        }
         letter.first_time = self.again.as_ref().and_then(|again| again.since.get(&letter.id).cloned());
         self.tell(&letter);
-        self.since.get_or_insert_with(Instant::now);
         self.bytes += letter.payload.len();
         self.waiting.push((letter, ticket));
     }
@@ -161,7 +176,7 @@ impl Letters {
 
     /// Whether there is any that is not stored.
     pub(super) fn are_any(&self) -> bool {
-        self.writing.is_some() || !self.waiting.is_empty()
+        self.writing.is_some() || !self.waiting.is_empty() || !self.known.is_empty()
     }
 
     /// Stores what waits, or comes back to what is being stored; gives the records of what was stored, which may be settled now. May be dropped
@@ -170,6 +185,10 @@ impl Letters {
     /// # Errors
     /// Nothing counts as stored, and all of it still waits.
     pub(super) async fn store(&mut self) -> Result<Vec<Ticket>, Error> {
+        if !self.known.is_empty() {
+            self.since = self.since.filter(|_| self.writing.is_some() || !self.waiting.is_empty());
+            return Ok(std::mem::take(&mut self.known));
+        }
         let writing = self.writing.get_or_insert_with(|| {
             self.bytes = 0;
             tokio::spawn(guard(write(self.store.clone(), std::mem::take(&mut self.waiting))))
@@ -186,6 +205,7 @@ impl Letters {
             return Err(error);
         }
         self.since = (!self.waiting.is_empty()).then(Instant::now);
+        self.learned.stored(letters.iter().map(|(letter, _)| &*letter.id));
         Ok(letters
             .into_iter()
             .map(|(letter, ticket)| {
