@@ -138,9 +138,17 @@ class Rights(unittest.TestCase):
     def test_nothing_is_allowed_on_everything_but_describing_networks(self, name, _):
         for effect, action, resource in rights(name):
             self.assertNotIn("*", action)
-            if resource == "*":
+            if resource == "*" and effect == "Allow":
                 self.assertTrue(action.startswith("ec2:Describe"), action)
                 self.assertEqual(name, "created-domain-in-a-vpc")
+
+    def test_networks_are_for_lambda_and_not_for_the_code_of_the_function(self):
+        role = stack("created-domain-in-a-vpc").one("AWS::IAM::Role")
+        (policy,) = [policy for policy in role["Policies"] if policy["PolicyName"] == "enter-the-vpc"]
+        denied = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Deny"]
+        self.assertEqual({action for action, _ in allowed("created-domain-in-a-vpc", "ec2")}, set(denied[0]["Action"]))
+        functions = "arn:aws:lambda:eu-west-1:123456789012:function:*"
+        self.assertEqual(denied[0]["Condition"], {"ArnLike": {"lambda:SourceFunctionArn": functions}})
 
     def test_the_stream_is_read_and_nothing_else(self):
         actions = ["DescribeStream", "DescribeStreamSummary", "GetRecords", "GetShardIterator", "ListShards"]
