@@ -1,8 +1,8 @@
 //! The Lambda function: builds the parts once per cold start, then answers one event after another.
 //!
 //! Configured by the environment, by the names of the command's options (`REVSYNC_TO`, `REVSYNC_DEAD_LETTERS`, `REVSYNC_CONFIG` …), and by
-//! the file `revsync.toml` of the package where it has one. Holds nothing between events but connections: what is not settled at the end of one
-//! comes again with the next. `log` is what is written of it, `watched` what is counted.
+//! the file `revsync.toml` of the package where it has one. Holds nothing between events but connections and what was learned: what is not settled
+//! at the end of one comes again with the next. `log` is what is written of it, `watched` what is counted.
 
 mod log;
 mod watched;
@@ -84,7 +84,7 @@ impl Function {
         };
         // Before the line is gone, and with it what its gauges show; and before the answer, after which the process may be frozen.
         self.watch.end(&invocation, &line.counts(), &answer);
-        drop(line);
+        self.parts.end(line);
         revsync::metrics::instruments::over();
         match answer {
             Ok(answer) => Ok(reply(answer.first)),

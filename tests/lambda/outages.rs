@@ -143,6 +143,24 @@ async fn one_bad_record_is_one_letter_with_its_payload_and_the_batch_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_tables_of_one_index_are_refused_when_they_come_with_different_events_too() {
+    let (server, place) = (Scripted::start().await, Place::new());
+    let mut function = place.function(&server.url(), &[]);
+    let of = |number: u64, table: &str| {
+        let data = binary(&[revision(table, "a", number, &put(table))]).to_vec();
+        event("shardId-000000000003", &[Kept { number: number.to_string(), data }])
+    };
+    assert_eq!(function.invoke(&of(1, "HTTPLog"), LONG_ENOUGH), response(DONE));
+    let Answer::Error(Failure { kind, message, .. }) = function.invoke(&of(2, "http_log"), LONG_ENOUGH) else { panic!("they are mixed") };
+    assert!(
+        kind == "Revsync.Configuration" && message.contains(r#""HTTPLog" and "http_log" both come to the index "http_log""#),
+        "{message}"
+    );
+    assert_eq!(function.invoke(&of(3, "HTTPLog"), LONG_ENOUGH), response(DONE));
+    assert_eq!(server.document("http_log", "a").map(|(version, _)| version), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_that_is_all_stale_is_done() {
     let (server, place) = (Scripted::start().await, Place::new());
     let mut function = place.function(&server.url(), &[]);

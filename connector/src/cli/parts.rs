@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
@@ -62,8 +62,8 @@ pub fn variables() -> Vec<String> {
 /// What is built once and used for every event: the client with its connections, the place for dead letters.
 pub struct Parts {
     settings: Settings,
-    /// The rules, under which nothing was seen yet.
-    mapping: Mapping,
+    /// The rules, and the tables that were seen under them: two of one index may come with different events.
+    mapping: Mutex<Mapping>,
     sink: Arc<dyn Sink>,
     learned: Arc<Learned>,
     dead_letters: Arc<DeadLetters>,
@@ -93,7 +93,7 @@ impl Parts {
             tracing::warn!("dead letters: file:{} is gone when this environment of the function ends", path.display());
         }
         line::warn_of_plain_deletes(&settings);
-        let mapping = line::mapping(&settings)?;
+        let mapping = Mutex::new(line::mapping(&settings)?);
         let learned = Arc::new(Learned::new(&line::delivery(&settings)));
         // At once: the first event waits for both.
         let (sink, dead_letters) = tokio::try_join!(line::sink(&settings), dead_letters(&settings.dead_letters))?;
@@ -108,8 +108,13 @@ impl Parts {
     /// A line for one event.
     pub fn line(&self) -> Deliver {
         let (sink, learned, dead_letters) = (Arc::clone(&self.sink), Arc::clone(&self.learned), Arc::clone(&self.dead_letters));
-        let (decoder, mapping) = (line::decoder(&self.settings), self.mapping.clone());
-        Deliver::continuing(decoder, mapping, sink, learned, dead_letters, line::delivery(&self.settings))
+        let mapping = self.mapping.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Deliver::continuing(line::decoder(&self.settings), mapping, sink, learned, dead_letters, line::delivery(&self.settings))
+    }
+
+    /// Ends a line whose event was answered.
+    pub fn end(&self, line: Deliver) {
+        *self.mapping.lock().unwrap_or_else(PoisonError::into_inner) = line.into_mapping();
     }
 }
 

@@ -278,6 +278,11 @@ impl Deliver {
         self.tell_instruments();
     }
 
+    /// The line ends, and what is under way is abandoned. Gives the rules back, with the tables that were seen under them.
+    pub fn into_mapping(self) -> Mapping {
+        self.mapping
+    }
+
     async fn room_for(&mut self, bytes: usize) -> Result<(), Error> {
         self.hear().await?;
         let mut told = false;
