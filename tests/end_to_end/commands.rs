@@ -54,6 +54,33 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let tried = elsewhere(&home.path().join("emulator"), "infra/emulator try");
-    assert_eq!((tried.exit, tried.err.as_str()), (1, "error: the emulator is not running: infra/emulator up\n"));
+    let home = home.path().join("emulator");
+    for (line, says) in [
+        ("try", "the emulator is not running: infra/emulator up"),
+        ("log", "the emulator is not running: infra/emulator up"),
+        ("up BatchSizes=10", "the template has no parameter BatchSizes; did you mean BatchSize?"),
+        ("up loglevel=DEBUG", "the template has no parameter loglevel; did you mean LogLevel?"),
+        ("up Colour=red", "the template has no parameter Colour; infra/README.md has a table of them"),
+    ] {
+        let done = elsewhere(&home, &format!("infra/emulator {line}"));
+        assert_eq!((done.exit, done.err), (1, format!("error: {says}\n")), "{line}");
+        assert!(!home.exists(), "{line} has started something");
+    }
+    for line in ["up LogLevel", "try LogLevel=DEBUG"] {
+        let done = elsewhere(&home, &format!("infra/emulator {line}"));
+        assert!(done.exit == 2 && done.err.contains("only `up` takes parameters, and each is NAME=VALUE"), "{done:?}");
+    }
+}
+
+#[test]
+fn what_the_template_refuses_is_said_in_its_words() {
+    let Some(machine) = machine() else { return };
+    let refused = machine.run("infra/emulator up SinkAuth=basic");
+    let rule = "rule Password failed: SinkAuth basic needs PasswordSecretArn, and Username where the secret does not have it\n";
+    assert!(
+        refused.exit == 1 && refused.err.contains("error: aws cloudformation deploy failed: ") && refused.err.ends_with(rule),
+        "{refused:?}"
+    );
+    let nowhere = machine.run("infra/emulator try --stack elsewhere");
+    assert!(nowhere.exit == 1 && nowhere.err.ends_with("; infra/emulator up --stack elsewhere deploys it\n"), "{nowhere:?}");
 }

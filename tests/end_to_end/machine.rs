@@ -58,12 +58,18 @@ pub(crate) fn machine() -> Option<&'static Machine> {
     machine.as_ref()
 }
 
+/// The blocks of commands in a section of the README of infra/, in their order.
+pub(crate) fn blocks(title: &str) -> Vec<String> {
+    let readme = fs::read_to_string(root().join("infra/README.md")).expect("the README of infra/");
+    let heading = format!("{title}\n");
+    let section = readme.split("\n## ").find(|section| section.starts_with(&heading)).unwrap_or_else(|| panic!("no section {title}"));
+    section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect()
+}
+
 /// The commands that the README of infra/ gives for trying it, in their order.
 pub(crate) fn documented() -> Vec<String> {
-    let readme = fs::read_to_string(root().join("infra/README.md")).expect("the README of infra/");
-    let section = readme.split("\n## ").find(|section| section.starts_with("Try it on this machine\n")).expect("the section");
-    let lines = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()).flat_map(str::lines);
-    lines.filter(|line| line.starts_with("infra/emulator ")).map(str::to_owned).collect()
+    let lines = blocks("Try it on this machine").concat();
+    lines.lines().filter(|line| line.starts_with("infra/emulator ")).map(str::to_owned).collect()
 }
 
 fn root() -> PathBuf {

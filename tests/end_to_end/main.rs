@@ -9,6 +9,7 @@ mod password;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
 mod records;
+mod runbook;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
 mod stack;

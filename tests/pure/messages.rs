@@ -140,6 +140,14 @@ fn check_names_all_that_is_wrong_at_once() {
 }
 
 #[test]
+fn check_is_content_without_a_source_as_a_function_that_is_handed_its_records_has_none() {
+    let folder = Folder::new();
+    let checked = folder.revsync(&["check", "--to", "bulk:-", "--dead-letters", "file:letters.jsonl"]);
+    assert_eq!(checked.exit, 0, "{checked:?}");
+    assert!(checked.out.contains("✓ source         none is named, and none was tried\n"), "{checked:?}");
+}
+
+#[test]
 fn a_reader_that_goes_away_ends_a_command_quietly() {
     let folder = Folder::new();
     let (reader, writer) = std::io::pipe().unwrap();
