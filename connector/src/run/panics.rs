@@ -57,7 +57,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Fault> {
     })
 }
 
-/// As [`caught`] for work that waits.
+/// Does work that waits and may panic; a panic is a fault that names its place, and quotes nothing.
 ///
 /// # Errors
 /// It panicked, at the place that the fault names.
