@@ -81,7 +81,9 @@ async fn deliver(records: Vec<Record>, line: &mut Deliver, left: Duration) -> Re
         // Out of time or patience, or a dead letter that could not be stored: everything before the first open record holds.
         (Err(_), Some(first)) => Ok(Answer { first: Some(first), why: late("the time of the invocation ran out") }),
         (Ok(Err(error)), Some(first)) if matches!(error.kind, Kind::Pending | Kind::DeadLetters) => {
-            Ok(Answer { first: Some(first), why: Some(error) })
+            // What is told of a run is to repeat it, which Lambda does by itself.
+            let why = if error.kind == Kind::Pending { error.help("nothing is lost: Lambda sends these records again") } else { error };
+            Ok(Answer { first: Some(first), why: Some(why) })
         }
         (Ok(Err(error)), _) => Err(error),
         (Err(_), None) => Err(Error::new(Kind::Pending, "the time of the invocation ran out while the sink was being finished")),

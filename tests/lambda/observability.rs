@@ -124,6 +124,7 @@ fn a_position_that_was_answered_is_a_warning_that_says_why() {
     assert_eq!((&seen[0]["level"], &seen[0]["answer"]), (&json!("WARN"), &reply["batchItemFailures"][0]["itemIdentifier"]));
     assert_eq!(seen[0]["error_type"], "Revsync.Pending");
     assert!(seen[0]["reason"].as_str().is_some_and(|reason| reason.contains("connection refused")), "{}", seen[0]);
+    assert!(seen[0]["reason"].as_str().is_some_and(|reason| reason.contains("Lambda sends these records again")), "{}", seen[0]);
     assert!(seen[0]["pending"].as_u64().is_some_and(|pending| pending > 0), "{}", seen[0]);
     assert!(lines(&function).iter().filter(|line| line.get("shard").is_some()).all(|line| line["requestId"] == "invocation-1"));
     let printed = &metrics(&function)["invocation-1"];
