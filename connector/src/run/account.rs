@@ -11,9 +11,9 @@ use super::shared::End;
 use super::traffic::News;
 use crate::error::Error;
 use crate::metrics::{Counts, Skip};
-use crate::plan::ledger::Ledger;
+use crate::plan::ledger::{Ledger, Ticket};
 use crate::record::Fault;
-use crate::store::dead_letters::DeadLetters;
+use crate::store::dead_letters::{DeadLetter, DeadLetters};
 
 /// What became of every unit.
 pub(super) struct Account {
@@ -55,7 +55,16 @@ impl Account {
 
     /// A unit can never become an operation.
     pub(super) fn give_up(&mut self, claim: &Claim, fault: Fault) {
-        self.letters.push(claim.letter(fault), claim.ticket);
+        self.dead_letter(claim.letter(fault), claim.ticket);
+    }
+
+    fn dead_letter(&mut self, letter: DeadLetter, ticket: Ticket) {
+        if self.letters.is_stored(&letter) {
+            self.counts.dead_letters += 1;
+            self.ledger.settle(ticket);
+        } else {
+            self.letters.push(letter, ticket);
+        }
     }
 
     /// Takes in what requests have told.
@@ -78,7 +87,7 @@ impl Account {
             }
             News::Poison(poison) => {
                 for p in poison {
-                    self.letters.push(p.claim.refused(&p.operation, p.attempts, p.first, p.error), p.claim.ticket);
+                    self.dead_letter(p.claim.refused(&p.operation, p.attempts, p.first, p.error), p.claim.ticket);
                 }
             }
             News::Failed(error) => {

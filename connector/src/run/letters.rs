@@ -100,8 +100,6 @@ pub(super) struct Letters {
     store: Arc<DeadLetters>,
     learned: Arc<Learned>,
     waiting: Vec<Waiting>,
-    /// The records of letters that are in the store already.
-    known: Vec<Ticket>,
     bytes: usize,
     /// Those that are being stored.
     writing: Option<Writing>,
@@ -122,8 +120,7 @@ struct Again {
 
 impl Letters {
     pub(super) fn new(store: Arc<DeadLetters>, learned: Arc<Learned>) -> Self {
-        let (waiting, known) = (Vec::new(), Vec::new());
-        Self { store, learned, waiting, known, bytes: 0, writing: None, since: None, made: 0, told: None, again: None }
+        Self { store, learned, waiting: Vec::new(), bytes: 0, writing: None, since: None, made: 0, told: None, again: None }
     }
 
     /// A letter is sent again: should it be refused again, it keeps the time at which it first was, and it is remembered.
@@ -137,14 +134,14 @@ impl Letters {
         self.again.take().map(|again| again.stored).unwrap_or_default()
     }
 
-    /// Takes a letter in. One that another line of the process has stored, of a record that came again because of others, is told and stored
-    /// no more.
+    /// Whether another line of the process has stored a letter, of a record that came again because of others: it is told and stored no more.
+    pub(super) fn is_stored(&self, letter: &DeadLetter) -> bool {
+        self.again.is_none() && self.learned.is_stored(&letter.id)
+    }
+
+    /// Takes a letter in.
     pub(super) fn push(&mut self, mut letter: DeadLetter, ticket: Ticket) {
         self.since.get_or_insert_with(Instant::now);
-        if self.again.is_none() && self.learned.is_stored(&letter.id) {
-            self.known.push(ticket);
-            return;
-        }
         letter.first_time = self.again.as_ref().and_then(|again| again.since.get(&letter.id).cloned());
         self.tell(&letter);
         self.bytes += letter.payload.len();
@@ -176,7 +173,7 @@ impl Letters {
 
     /// Whether there is any that is not stored.
     pub(super) fn are_any(&self) -> bool {
-        self.writing.is_some() || !self.waiting.is_empty() || !self.known.is_empty()
+        self.writing.is_some() || !self.waiting.is_empty()
     }
 
     /// Stores what waits, or comes back to what is being stored; gives the records of what was stored, which may be settled now. May be dropped
@@ -185,10 +182,6 @@ impl Letters {
     /// # Errors
     /// Nothing counts as stored, and all of it still waits.
     pub(super) async fn store(&mut self) -> Result<Vec<Ticket>, Error> {
-        if !self.known.is_empty() {
-            self.since = self.since.filter(|_| self.writing.is_some() || !self.waiting.is_empty());
-            return Ok(std::mem::take(&mut self.known));
-        }
         let writing = self.writing.get_or_insert_with(|| {
             self.bytes = 0;
             tokio::spawn(guard(write(self.store.clone(), std::mem::take(&mut self.waiting))))
