@@ -103,6 +103,8 @@ pub struct Record {
     pub position: Position,
     /// Its bytes, as the producer wrote them; complete in itself (for Ion: with the version marker and symbol tables it needs).
     pub data: Bytes,
+    /// When the source took it in, in milliseconds since 1970, where the source says so.
+    pub arrived: Option<u64>,
     /// Bytes that a source could not make a record of; the record is a dead letter with this reason.
     pub damage: Option<Fault>,
 }

@@ -118,7 +118,7 @@ fn decode(data: &[u8]) -> Vec<Unit> {
         verify_hashes: data.len().is_multiple_of(2),
     };
     let origin = Arc::new(Origin { stream: String::new(), shard: String::new() });
-    let record = Record { origin, position: Position::Byte { offset: 0 }, data: Bytes::copy_from_slice(data), damage: None };
+    let record = Record { origin, position: Position::Byte { offset: 0 }, data: Bytes::copy_from_slice(data), arrived: None, damage: None };
     let mut units = Vec::new();
     Decoder::new(options).decode(&record, &mut units, &mut Notes::default());
     units

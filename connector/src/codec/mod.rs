@@ -310,7 +310,7 @@ mod tests {
     fn record(data: impl Into<Bytes>) -> Record {
         let origin = Arc::new(Origin { stream: "stream".to_owned(), shard: "shard".to_owned() });
         let position = Position::Sequence { number: SequenceNumber("7".to_owned()), sub: None };
-        Record { origin, position, data: data.into(), damage: None }
+        Record { origin, position, data: data.into(), arrived: None, damage: None }
     }
 
     fn decode(decoder: &mut Decoder, record: &Record) -> Vec<Unit> {

@@ -65,7 +65,7 @@ pub const ALL: [Instrument; 22] = [
 pub const ANSWERS: [&str; 8] = ["ok", "throttled", "unavailable", "blocked", "unknown", "too_large", "invalid", "refused"];
 
 /// The classes of `revsync_retries_total`.
-pub const CLASSES: [&str; 4] = ["throttled", "unavailable", "blocked", "unknown"];
+pub const CLASSES: [&str; 5] = ["throttled", "unavailable", "blocked", "unknown", "refused"];
 
 /// Tells the recorder of every instrument, so that each is there before it first counts.
 pub fn announce() {

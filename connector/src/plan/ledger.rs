@@ -15,6 +15,7 @@ pub struct Ticket {
 #[derive(Debug)]
 struct Entry {
     position: Position,
+    arrived: Option<u64>,
     bytes: usize,
     open: usize,
 }
@@ -25,7 +26,18 @@ struct Shard {
     /// The number of the first entry.
     first: u64,
     entries: VecDeque<Entry>,
-    checkpoint: Option<Position>,
+    checkpoint: Option<Settled>,
+    /// Whether the checkpoint moved since that was asked last.
+    moved: bool,
+}
+
+/// The last of a shard's records up to which everything is settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// Its position.
+    pub position: Position,
+    /// When it arrived, in milliseconds since 1970, where the source says so.
+    pub arrived: Option<u64>,
 }
 
 /// Bytes that an entry takes itself, a sequence number in it included. Held until the entry goes, which may be long after its record was settled:
@@ -36,24 +48,55 @@ pub const ENTRY: usize = 128;
 #[derive(Debug, Default)]
 pub struct Ledger {
     shards: Vec<Shard>,
+    /// Shards that were forgotten: the next one takes the place.
+    free: Vec<usize>,
     by_origin: HashMap<Arc<Origin>, usize>,
     held: usize,
 }
 
 impl Ledger {
-    /// Enters the next record of a shard, which holds `bytes` of memory until it is settled. Records of a shard come in their order.
-    pub fn enter(&mut self, origin: &Arc<Origin>, position: Position, bytes: usize) -> Ticket {
-        let next = self.shards.len();
-        let shard = *self.by_origin.entry(origin.clone()).or_insert(next);
-        if shard == next {
-            self.shards.push(Shard { origin: origin.clone(), first: 0, entries: VecDeque::new(), checkpoint: None });
-        }
+    /// Enters the next record of a shard, which holds `bytes` of memory until it is settled. Records of a shard come in their order; `arrived`
+    /// is when, in milliseconds since 1970.
+    pub fn enter(&mut self, origin: &Arc<Origin>, position: Position, arrived: Option<u64>, bytes: usize) -> Ticket {
+        let shard = self.shard(origin);
         let entries = &mut self.shards[shard];
         let number = entries.first + entries.entries.len() as u64;
         // One more than its units, so that it cannot close before all of them are known.
-        entries.entries.push_back(Entry { position, bytes, open: 1 });
+        entries.entries.push_back(Entry { position, arrived, bytes, open: 1 });
         self.held += bytes + ENTRY;
         Ticket { shard, number }
+    }
+
+    fn shard(&mut self, origin: &Arc<Origin>) -> usize {
+        if let Some(shard) = self.by_origin.get(origin) {
+            return *shard;
+        }
+        let shard = Shard { origin: origin.clone(), first: 0, entries: VecDeque::new(), checkpoint: None, moved: false };
+        let place = match self.free.pop() {
+            Some(place) => {
+                // Tickets of the shard that was here before mean nothing any more.
+                let first = self.shards[place].first;
+                self.shards[place] = Shard { first, ..shard };
+                place
+            }
+            None => {
+                self.shards.push(shard);
+                self.shards.len() - 1
+            }
+        };
+        self.by_origin.insert(origin.clone(), place);
+        place
+    }
+
+    /// Forgets a shard, and what of it is not settled: whatever is settled of it later moves nothing.
+    pub fn forget(&mut self, origin: &Origin) {
+        let Some(place) = self.by_origin.remove(origin) else { return };
+        let shard = &mut self.shards[place];
+        self.held -= shard.entries.iter().map(|entry| entry.bytes + ENTRY).sum::<usize>();
+        shard.first += shard.entries.len() as u64;
+        shard.entries = VecDeque::new();
+        shard.moved = false;
+        self.free.push(place);
     }
 
     /// Adds a unit to a record that is not closed yet.
@@ -87,7 +130,8 @@ impl Ledger {
             while let Some(entry) = shard.entries.pop_front_if(|entry| entry.open == 0) {
                 shard.first += 1;
                 self.held -= ENTRY;
-                shard.checkpoint = Some(entry.position);
+                shard.checkpoint = Some(Settled { position: entry.position, arrived: entry.arrived });
+                shard.moved = true;
             }
         }
     }
@@ -118,7 +162,24 @@ impl Ledger {
 
     /// The last position of a shard up to which everything is settled.
     pub fn checkpoint(&self, origin: &Origin) -> Option<&Position> {
-        self.shards[*self.by_origin.get(origin)?].checkpoint.as_ref()
+        let settled = self.shards[*self.by_origin.get(origin)?].checkpoint.as_ref()?;
+        Some(&settled.position)
+    }
+
+    /// The shards whose checkpoint moved since this was asked last.
+    pub fn take_moved(&mut self) -> impl Iterator<Item = (&Arc<Origin>, &Settled)> {
+        let moved = self.shards.iter_mut().filter_map(|shard| std::mem::take(&mut shard.moved).then_some(&*shard));
+        moved.filter_map(|shard| Some((&shard.origin, shard.checkpoint.as_ref()?)))
+    }
+
+    /// Whether every record of a shard is settled.
+    pub fn is_settled_of(&self, origin: &Origin) -> bool {
+        self.by_origin.get(origin).is_none_or(|place| self.shards[*place].entries.is_empty())
+    }
+
+    /// Of each shard with a record that is not settled: how many there are from the first such on, and when that one arrived.
+    pub fn open(&self) -> impl Iterator<Item = (&Arc<Origin>, usize, Option<u64>)> {
+        self.shards.iter().filter_map(|shard| Some((&shard.origin, shard.entries.len(), shard.entries.front()?.arrived)))
     }
 
     /// The first position of each shard that is not settled.
@@ -143,7 +204,7 @@ mod tests {
     #[test]
     fn a_checkpoint_stops_before_the_first_record_that_is_not_settled() {
         let (mut ledger, a) = (Ledger::default(), origin("a"));
-        let tickets: Vec<_> = (0..3).map(|i| ledger.enter(&a, at(i), 10)).collect();
+        let tickets: Vec<_> = (0..3).map(|i| ledger.enter(&a, at(i), None, 10)).collect();
         ledger.close(tickets[1]);
         assert_eq!((ledger.checkpoint(&a), ledger.held()), (None, 20 + 3 * ENTRY));
         ledger.close(tickets[0]);
@@ -154,7 +215,7 @@ mod tests {
     #[test]
     fn a_record_is_settled_when_all_its_units_are() {
         let (mut ledger, a) = (Ledger::default(), origin("a"));
-        let ticket = ledger.enter(&a, at(0), 10);
+        let ticket = ledger.enter(&a, at(0), None, 10);
         ledger.add_unit(ticket);
         ledger.add_unit(ticket);
         ledger.settle(ticket);
@@ -167,8 +228,8 @@ mod tests {
     #[test]
     fn a_record_that_is_settled_holds_nothing_more_whatever_comes_late() {
         let (mut ledger, a) = (Ledger::default(), origin("a"));
-        let first = ledger.enter(&a, at(0), 10);
-        let second = ledger.enter(&a, at(1), 10);
+        let first = ledger.enter(&a, at(0), None, 10);
+        let second = ledger.enter(&a, at(1), None, 10);
         ledger.close(second);
         ledger.grow(second, 100);
         ledger.settle(second);
@@ -180,10 +241,25 @@ mod tests {
     #[test]
     fn shards_do_not_wait_for_each_other() {
         let (mut ledger, a, b) = (Ledger::default(), origin("a"), origin("b"));
-        ledger.enter(&a, at(0), 1);
-        let ticket = ledger.enter(&b, at(7), 1);
+        ledger.enter(&a, at(0), None, 1);
+        let ticket = ledger.enter(&b, at(7), None, 1);
         ledger.close(ticket);
         assert_eq!((ledger.checkpoint(&a), ledger.checkpoint(&b)), (None, Some(&at(7))));
+    }
+
+    #[test]
+    fn a_shard_that_is_forgotten_holds_nothing_and_what_comes_of_it_late_moves_nothing() {
+        let (mut ledger, a, b) = (Ledger::default(), origin("a"), origin("b"));
+        let late = ledger.enter(&a, at(0), None, 10);
+        ledger.forget(&a);
+        assert_eq!((ledger.held(), ledger.is_settled_of(&a)), (0, true));
+        let ticket = ledger.enter(&b, at(7), Some(70), 5);
+        ledger.settle(late);
+        assert!(ledger.is_settled_at(late) && !ledger.is_settled_of(&b));
+        assert_eq!(ledger.open().collect::<Vec<_>>(), [(&b, 1, Some(70))]);
+        ledger.close(ticket);
+        assert_eq!(ledger.take_moved().collect::<Vec<_>>(), [(&b, &Settled { position: at(7), arrived: Some(70) })]);
+        assert_eq!((ledger.take_moved().count(), ledger.held(), ledger.checkpoint(&a)), (0, 0, None));
     }
 
     proptest! {
@@ -192,7 +268,7 @@ mod tests {
             let (mut ledger, a) = (Ledger::default(), origin("a"));
             let mut open = Vec::new();
             for (i, n) in units.iter().enumerate() {
-                let ticket = ledger.enter(&a, at(i as u64), 1);
+                let ticket = ledger.enter(&a, at(i as u64), None, 1);
                 for _ in 0..*n {
                     ledger.add_unit(ticket);
                     open.push((i, ticket));

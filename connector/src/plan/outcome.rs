@@ -56,6 +56,9 @@ pub enum Class {
     Blocked,
     /// An error of no known class: ten tries, then a dead letter.
     Unknown,
+    /// The server refuses the pipeline, for its credentials or what it asks: a person has to put it right. Only a line that goes on for ever
+    /// waits for that.
+    Refused,
 }
 
 /// How a whole request failed. Nothing of it is settled.
@@ -201,6 +204,7 @@ mod request_tests {
             Failure::Retry { class: Class::Unavailable, .. } => "unavailable",
             Failure::Retry { class: Class::Blocked, .. } => "blocked",
             Failure::Retry { class: Class::Unknown, .. } => "unknown",
+            Failure::Retry { class: Class::Refused, .. } => "refused",
             Failure::TooLarge { .. } => "too large",
             Failure::Invalid(_) => "invalid",
             Failure::Unauthorized { .. } => "unauthorized",

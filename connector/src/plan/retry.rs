@@ -22,6 +22,7 @@ pub fn policy(class: Class) -> Policy {
         Class::Unavailable => (200, 10_000, None),
         Class::Blocked => (1_000, 30_000, None),
         Class::Unknown => (200, 5_000, Some(10)),
+        Class::Refused => (5_000, 30_000, None),
     };
     Policy { base: Duration::from_millis(base), cap: Duration::from_millis(cap), tries }
 }
@@ -36,6 +37,7 @@ pub fn name(class: Class) -> &'static str {
         Class::Unavailable => "unavailable",
         Class::Blocked => "blocked",
         Class::Unknown => "unknown",
+        Class::Refused => "refused",
     }
 }
 

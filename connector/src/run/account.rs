@@ -5,13 +5,21 @@
 
 use std::sync::Arc;
 
+use tokio::time::{Instant, sleep};
+
+use super::backoff::Waits;
+use super::clock;
 use super::learned::Learned;
 use super::letters::{Claim, Letters};
+use super::parked::ParkedIndices;
 use super::shared::End;
+use super::standing::{Blocked, Reach, Standing};
 use super::traffic::News;
 use crate::error::Error;
 use crate::metrics::{Counts, Skip};
 use crate::plan::ledger::{Ledger, Ticket};
+use crate::plan::outcome::Class;
+use crate::plan::retry::policy;
 use crate::record::Fault;
 use crate::store::dead_letters::{DeadLetter, DeadLetters};
 
@@ -22,11 +30,22 @@ pub(super) struct Account {
     pub(super) letters: Letters,
     /// What ended the run.
     pub(super) failed: Option<Error>,
+    /// Whether a store that fails is waited for, however long.
+    goes_on_for_ever: bool,
+    /// Who has to know how things stand, where anybody has.
+    pub(super) standing: Option<Arc<Standing>>,
 }
 
 impl Account {
-    pub(super) fn new(dead_letters: Arc<DeadLetters>, learned: Arc<Learned>) -> Self {
-        Self { ledger: Ledger::default(), counts: Counts::default(), letters: Letters::new(dead_letters, learned), failed: None }
+    pub(super) fn new(dead_letters: Arc<DeadLetters>, learned: Arc<Learned>, goes_on_for_ever: bool) -> Self {
+        Self {
+            ledger: Ledger::default(),
+            counts: Counts::default(),
+            letters: Letters::new(dead_letters, learned),
+            failed: None,
+            goes_on_for_ever,
+            standing: None,
+        }
     }
 
     /// The counts so far; what is under way is `pending`.
@@ -59,6 +78,9 @@ impl Account {
     }
 
     fn dead_letter(&mut self, letter: DeadLetter, ticket: Ticket) {
+        if let Some(standing) = &self.standing {
+            standing.state().last_dead_letter = Some((clock::millis(), letter.error.to_string()));
+        }
         if self.letters.is_stored(&letter) {
             self.counts.dead_letters += 1;
             self.ledger.settle(ticket);
@@ -108,15 +130,59 @@ impl Account {
     /// Stores the letters and settles what they are about.
     ///
     /// # Errors
-    /// They could not be stored, and the run ends; nothing of them is settled.
+    /// They could not be stored, and the run ends, unless it is one that goes on for ever; nothing of them is settled.
     pub(super) async fn store_letters(&mut self) -> Result<(), Error> {
+        let mut waits = Waits::new(policy(Class::Refused));
         while self.letters.are_any() {
-            let tickets = self.letters.store().await.inspect_err(|error| {
-                self.failed.get_or_insert_with(|| error.clone());
-            })?;
+            let tickets = match self.letters.store().await {
+                Ok(tickets) => tickets,
+                Err(error) if self.goes_on_for_ever => {
+                    tracing::warn!("{error}; trying again, and nothing more is read meanwhile");
+                    self.tell_of_the_store(|reach| reach.is_not(error.to_string()));
+                    sleep(waits.next()).await;
+                    continue;
+                }
+                Err(error) => {
+                    self.failed.get_or_insert_with(|| error.clone());
+                    return Err(error);
+                }
+            };
+            self.tell_of_the_store(Reach::is_there);
             self.counts.dead_letters += tickets.len() as u64;
             tickets.into_iter().for_each(|ticket| self.ledger.settle(ticket));
         }
         Ok(())
+    }
+
+    fn tell_of_the_store(&self, tell: impl FnOnce(&mut Reach)) {
+        if let Some(standing) = &self.standing {
+            tell(&mut standing.state().dead_letters);
+        }
+    }
+
+    /// Says how things stand, to whom it has to be said.
+    pub(super) fn tell_standing(&mut self, paused: bool, parked: &ParkedIndices) {
+        let Some(standing) = &self.standing else { return };
+        let (counts, mut state) = (self.counts(), standing.state());
+        let state = &mut *state;
+        if counts.settled() > state.counts.settled() {
+            state.progress = Instant::now();
+        }
+        (state.counts, state.paused, state.bytes_in_flight) = (counts, paused, self.ledger.held());
+        let blocked = parked.indices().map(|(index, since, why)| Blocked { index: index.to_string(), since, why: why.to_string() });
+        state.blocked = blocked.collect();
+        for (origin, settled) in self.ledger.take_moved() {
+            if let Some(shard) = state.shards.get_mut(&origin.shard) {
+                shard.settled = Some(settled.clone());
+            }
+        }
+        for shard in state.shards.values_mut() {
+            (shard.unsettled, shard.oldest) = (0, None);
+        }
+        for (origin, unsettled, oldest) in self.ledger.open() {
+            if let Some(shard) = state.shards.get_mut(&origin.shard) {
+                (shard.unsettled, shard.oldest) = (unsettled, oldest);
+            }
+        }
     }
 }

@@ -18,6 +18,7 @@ use super::letters::Claim;
 use super::part::OPERATION;
 use super::request::at;
 pub use super::settings::Settings;
+use super::standing::Standing;
 use super::traffic::{News, Traffic};
 use crate::codec::{self, Content, Decoder};
 use crate::error::{Error, Kind};
@@ -30,6 +31,17 @@ use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters};
 
 /// Bytes that are worked on before others have their turn: some milliseconds' work.
 const BREATH: usize = 256 * 1024;
+
+/// What of a record is passed over.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passed {
+    /// The number of the first unit that is not, in its record.
+    number: u32,
+    /// Units from the first on.
+    units: u32,
+    /// Parts of an aggregate up to the one with this sub-sequence number.
+    sub: Option<u64>,
+}
 
 /// The line from records to a sink.
 pub struct Deliver {
@@ -68,11 +80,19 @@ impl Deliver {
             mapping,
             settings,
             traffic: Traffic::new(sink, Arc::clone(&learned), settings),
-            account: Account::new(dead_letters, learned),
+            account: Account::new(dead_letters, learned, settings.give_up_after.is_none()),
             told: Counts::default(),
             ahead: 0,
             worked: 0,
         }
+    }
+
+    /// From now on the line says how things stand, as often as that changes. A line without this keeps nothing of the kind.
+    #[must_use]
+    pub fn watched_by(mut self, standing: &Arc<Standing>) -> Self {
+        self.traffic.watched_by(standing);
+        self.account.standing = Some(Arc::clone(standing));
+        self
     }
 
     /// The dead letters that were sent again, with [`push_letter`](Self::push_letter), and stored again since this was asked last. Asked when
@@ -91,10 +111,27 @@ impl Deliver {
     /// # Errors
     /// What ends the run: a sink that refuses the pipeline, a budget that ran out, dead letters that cannot be stored, two tables in one index.
     pub async fn push(&mut self, record: &Record) -> Result<(), Error> {
-        let ticket = self.enter(&record.origin, &record.position, record.data.len()).await?;
-        self.units(record, ticket, 0, 0).await?;
+        self.push_after(record, None).await
+    }
+
+    /// Takes a record in, but for the parts of an aggregate up to the one with this sub-sequence number, which are settled already.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub async fn push_after(&mut self, record: &Record, sub: Option<u64>) -> Result<(), Error> {
+        let ticket = self.enter(&record.origin, &record.position, record.arrived, record.data.len()).await?;
+        self.units(record, ticket, Passed { sub, ..Passed::default() }).await?;
         self.account.ledger.close(ticket);
+        if self.traffic.is_quiet() {
+            self.tell_standing();
+        }
         Ok(())
+    }
+
+    /// A shard is not read any more: what of it is not settled is with the sink, and moves no position.
+    pub fn forget(&mut self, origin: &Origin) {
+        self.account.ledger.forget(origin);
+        self.tell_standing();
     }
 
     /// Takes a dead letter's unit in again, under the letter's own origin, position and unit.
@@ -103,11 +140,11 @@ impl Deliver {
     /// As [`push`](Self::push).
     pub async fn push_letter(&mut self, letter: &DeadLetter) -> Result<Ticket, Error> {
         let (origin, payload) = (Arc::new(letter.origin.clone()), letter.payload.clone());
-        let ticket = self.enter(&origin, &letter.position, payload.len()).await?;
+        let ticket = self.enter(&origin, &letter.position, None, payload.len()).await?;
         self.account.letters.send_again(letter);
         if stands_for_the_rest(letter) {
-            let record = Record { origin, position: letter.position.clone(), data: payload, damage: None };
-            self.units(&record, ticket, letter.unit, letter.part).await?;
+            let record = Record { origin, position: letter.position.clone(), data: payload, arrived: None, damage: None };
+            self.units(&record, ticket, Passed { number: letter.unit, units: letter.part, sub: None }).await?;
         } else {
             let content = read_again(&mut self.decoder, letter, &mut self.account.counts.notes);
             let table = letter.table.as_deref().map(Into::into);
@@ -118,16 +155,20 @@ impl Deliver {
         Ok(ticket)
     }
 
-    async fn enter(&mut self, origin: &Arc<Origin>, position: &Position, bytes: usize) -> Result<Ticket, Error> {
+    async fn enter(&mut self, origin: &Arc<Origin>, position: &Position, arrived: Option<u64>, bytes: usize) -> Result<Ticket, Error> {
         self.room_for(2 * bytes).await?;
         self.account.counts.bytes += bytes as u64;
-        Ok(self.account.ledger.enter(origin, position.clone(), bytes))
+        Ok(self.account.ledger.enter(origin, position.clone(), arrived, bytes))
     }
 
-    /// Takes the units of a record in, from the one at `passed` on, which counts as the record's unit `number`.
-    async fn units(&mut self, record: &Record, ticket: Ticket, mut number: u32, mut passed: u32) -> Result<(), Error> {
+    /// Takes the units of a record in, from the one behind those that are passed over on.
+    async fn units(&mut self, record: &Record, ticket: Ticket, passed: Passed) -> Result<(), Error> {
+        let Passed { mut number, units: mut passed, sub } = passed;
         let mut user_records = intake::open(&mut self.decoder, record);
         while let Some(user_record) = intake::next_user_record(&mut self.decoder, &mut user_records, record) {
+            if sub.is_some_and(|sub| user_record.sub.is_some_and(|here| here <= sub)) {
+                continue;
+            }
             let mut units = self.decoder.units(&user_record);
             while let Some((part, content)) = intake::next_unit(&mut self.decoder, &mut units, &mut self.account.counts.notes) {
                 if passed > 0 {
@@ -374,6 +415,12 @@ impl Deliver {
         instruments::under_way(self.traffic.lanes(), self.account.ledger.held(), self.traffic.parked().bytes());
         instruments::source_paused(self.is_paused());
         self.told = now;
+        self.tell_standing();
+    }
+
+    fn tell_standing(&mut self) {
+        let paused = self.is_paused();
+        self.account.tell_standing(paused, self.traffic.parked());
     }
 }
 

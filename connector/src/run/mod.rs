@@ -21,6 +21,7 @@ pub mod replay;
 mod request;
 mod settings;
 mod shared;
+pub mod standing;
 pub mod sweep;
 pub mod sync;
 mod traffic;

@@ -153,6 +153,7 @@ impl Request {
             }
         };
         instruments::request(answer_name(&answer), took, bytes);
+        self.tell_reach(&answer);
         match answer {
             Ok(replies) if replies.len() == part.open.len() => {
                 let throttled = self.decide(verdicts(part.open, &replies), part.trouble.as_ref());
@@ -164,13 +165,25 @@ impl Request {
             }
             Err(failure) => {
                 // A server that is down or overloaded is not asked by several requests at once.
-                if let Failure::Retry { class: Class::Throttled | Class::Unavailable | Class::Unknown, .. } = failure {
+                if let Failure::Retry { class: Class::Throttled | Class::Unavailable | Class::Unknown | Class::Refused, .. }
+                | Failure::Unauthorized { .. }
+                | Failure::Misconfigured { .. } = failure
+                {
                     pass.answered(took, bytes, true);
                 }
                 self.failed(part, failure)?;
             }
         }
         Ok(())
+    }
+
+    /// Says whether the sink can be reached: one that throttles, or has an index that cannot be written, can be.
+    fn tell_reach(&self, answer: &Result<Vec<Reply>, Failure>) {
+        match answer {
+            Err(Failure::Retry { class: Class::Unavailable | Class::Refused, what, .. })
+            | Err(Failure::Unauthorized { what } | Failure::Misconfigured { what }) => self.shared.reached(Some(what)),
+            _ => self.shared.reached(None),
+        }
     }
 
     fn failed(&mut self, part: Part, failure: Failure) -> Result<(), Error> {
@@ -193,6 +206,9 @@ impl Request {
                 self.halve(part, || Fault::new("payload_too_large", format!("one document is too large for the server: {what}")));
             }
             Failure::Invalid(fault) => self.halve(part, || fault.clone()),
+            Failure::Unauthorized { what } | Failure::Misconfigured { what } if self.shared.goes_on_for_ever() => {
+                self.again(part, Class::Refused, Fault::new(name(Class::Refused), what), Duration::ZERO);
+            }
             Failure::Unauthorized { what } => {
                 return Err(Error::new(Kind::Sink, what).help("check the credentials and the rights of their user or role on the indices"));
             }

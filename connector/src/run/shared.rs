@@ -2,7 +2,7 @@
 //!
 //! Sends nothing and waits for nothing.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -14,6 +14,7 @@ use super::letters::Claim;
 use super::notices::Notices;
 use super::part::{Open, Poison, Trouble};
 use super::settings::Settings;
+use super::standing::Standing;
 use crate::plan::batch::Slot;
 use crate::sink::Sink;
 
@@ -49,6 +50,8 @@ pub(super) struct Shared {
     /// Nothing more is sent.
     pub(super) stopping: watch::Sender<bool>,
     pub(super) notices: Notices,
+    /// Who has to know how things stand, where anybody has.
+    pub(super) standing: OnceLock<Arc<Standing>>,
 }
 
 impl Shared {
@@ -61,7 +64,23 @@ impl Shared {
             give_up_after: settings.give_up_after,
             stopping: watch::Sender::new(false),
             notices: Notices::default(),
+            standing: OnceLock::new(),
         }
+    }
+
+    /// The sink answered, or why it did not as it should.
+    pub(super) fn reached(&self, trouble: Option<&str>) {
+        let Some(standing) = self.standing.get() else { return };
+        let sink = &mut standing.state().sink;
+        match trouble {
+            None => sink.is_there(),
+            Some(why) => sink.is_not(why),
+        }
+    }
+
+    /// Whether this line goes on whatever happens, and what a person has to put right is waited for.
+    pub(super) fn goes_on_for_ever(&self) -> bool {
+        self.give_up_after.is_none()
     }
 
     pub(super) fn tell(&self, event: Event) {

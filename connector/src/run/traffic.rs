@@ -22,6 +22,7 @@ use super::part::{Open, Poison, Trouble, weight};
 use super::request::{Over, carry, carry_sample};
 use super::settings::Settings;
 use super::shared::{End, Event, Shared};
+use super::standing::Standing;
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::batch::{Batch, Cut, Slot};
@@ -91,6 +92,11 @@ impl Traffic {
 
     pub(super) fn sink(&self) -> &dyn Sink {
         &*self.shared.sink
+    }
+
+    /// From now on somebody has to know how things stand.
+    pub(super) fn watched_by(&self, standing: &Arc<Standing>) {
+        let _ = self.shared.standing.set(Arc::clone(standing));
     }
 
     /// Whether the batch has to be sent before this operation comes in.

@@ -28,6 +28,14 @@ pub trait Sink: Send + Sync {
     /// Carries out the operations in their order; the replies stand in the same order and are as many.
     fn write(&self, operations: Arc<[Operation]>) -> Pending<'_, Result<Vec<Reply>, Failure>>;
 
+    /// Whether it can be reached, and lets us in; nothing is written. What is no server always can.
+    ///
+    /// # Errors
+    /// It cannot, and why.
+    fn reach(&self) -> Pending<'_, Result<(), Error>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Makes everything written durable; called once, at the end of a run that came to its end.
     fn finish(&self) -> Pending<'_, Result<(), Error>>;
 }

@@ -3,3 +3,5 @@
 //! A source is pulled, never hears what became of a record, and decodes nothing but its own container.
 
 pub mod capture;
+#[cfg(feature = "kinesis")]
+pub mod kinesis;

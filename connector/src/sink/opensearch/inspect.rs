@@ -69,6 +69,14 @@ impl OpenSearch {
         }
     }
 
+    /// Whether the server answers, and knows us. A user who may write and not ask what the server is, is let in.
+    pub(super) async fn is_there(&self) -> Result<(), Error> {
+        let client = &self.client;
+        let path = if client.serverless { "_cat/indices" } else { "/" };
+        let answer = client.send(Method::Get, path, &[], Content::Empty).await.map_err(|trouble| unreachable(&trouble))?;
+        if matches!(answer.status, 401 | 429 | 500..) { accepted(client, answer, "to be asked what it is").map(drop) } else { Ok(()) }
+    }
+
     /// Makes sure that each index exists, creating the missing ones, and that it has what tombstones need where it gets any. Says what was
     /// done, one line per name, and what is to be known about deletes in those that existed.
     ///

@@ -208,6 +208,10 @@ impl Sink for OpenSearch {
         Box::pin(async move { self.write_all(&operations).await })
     }
 
+    fn reach(&self) -> Pending<'_, Result<(), Error>> {
+        Box::pin(async move { self.is_there().await })
+    }
+
     fn finish(&self) -> Pending<'_, Result<(), Error>> {
         Box::pin(async move {
             self.refresh_all().await;
