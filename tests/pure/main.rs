@@ -20,6 +20,7 @@ mod filter_oracle;
 mod fixtures;
 mod golden;
 mod instruments;
+mod lasting;
 mod leaving_rows;
 #[path = "../support/line.rs"]
 mod line;

@@ -181,6 +181,7 @@ fn settings(dice: &mut Dice) -> Settings {
         requests_in_flight: dice.between(1, 4),
         linger: Duration::from_millis(dice.below(500) as u64),
         give_up_after: None,
+        waits_for_repair: false,
         // Here documents are to be blamed, and not their index.
         breaker: None,
     }

@@ -191,8 +191,14 @@ pub(super) fn delivery(settings: &Settings) -> deliver::Settings {
         requests_in_flight: delivery.requests_in_flight,
         linger: delivery.linger,
         give_up_after: Some(delivery.give_up_after),
+        waits_for_repair: false,
         breaker: Some(delivery.breaker),
     }
+}
+
+/// How operations are sent by a pipeline that lives on: it never gives up, and waits for what a person has to put right.
+pub(super) fn lasting_delivery(settings: &Settings) -> deliver::Settings {
+    deliver::Settings { give_up_after: None, waits_for_repair: true, ..delivery(settings) }
 }
 
 /// Becomes true with the first SIGINT or SIGTERM; a second one ends the process at once.

@@ -56,8 +56,8 @@ pub enum Class {
     Blocked,
     /// An error of no known class: ten tries, then a dead letter.
     Unknown,
-    /// The server refuses the pipeline, for its credentials or what it asks: a person has to put it right. Only a line that goes on for ever
-    /// waits for that.
+    /// The server refuses the pipeline, for its credentials or what it asks: a person has to put it right. Only a line that waits for
+    /// repair tries again.
     Refused,
 }
 

@@ -30,20 +30,20 @@ pub(super) struct Account {
     pub(super) letters: Letters,
     /// What ended the run.
     pub(super) failed: Option<Error>,
-    /// Whether a store that fails is waited for, however long.
-    goes_on_for_ever: bool,
+    /// Whether a store that fails is waited for.
+    waits_for_repair: bool,
     /// Who has to know how things stand, where anybody has.
     pub(super) standing: Option<Arc<Standing>>,
 }
 
 impl Account {
-    pub(super) fn new(dead_letters: Arc<DeadLetters>, learned: Arc<Learned>, goes_on_for_ever: bool) -> Self {
+    pub(super) fn new(dead_letters: Arc<DeadLetters>, learned: Arc<Learned>, waits_for_repair: bool) -> Self {
         Self {
             ledger: Ledger::default(),
             counts: Counts::default(),
             letters: Letters::new(dead_letters, learned),
             failed: None,
-            goes_on_for_ever,
+            waits_for_repair,
             standing: None,
         }
     }
@@ -130,13 +130,13 @@ impl Account {
     /// Stores the letters and settles what they are about.
     ///
     /// # Errors
-    /// They could not be stored, and the run ends, unless it is one that goes on for ever; nothing of them is settled.
+    /// They could not be stored, and the run ends, unless it waits for repair; nothing of them is settled.
     pub(super) async fn store_letters(&mut self) -> Result<(), Error> {
         let mut waits = Waits::new(policy(Class::Refused));
         while self.letters.are_any() {
             let tickets = match self.letters.store().await {
                 Ok(tickets) => tickets,
-                Err(error) if self.goes_on_for_ever => {
+                Err(error) if self.waits_for_repair => {
                     tracing::warn!("{error}; trying again, and nothing more is read meanwhile");
                     self.tell_of_the_store(|reach| reach.is_not(error.to_string()));
                     sleep(waits.next()).await;

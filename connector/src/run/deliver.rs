@@ -80,7 +80,7 @@ impl Deliver {
             mapping,
             settings,
             traffic: Traffic::new(sink, Arc::clone(&learned), settings),
-            account: Account::new(dead_letters, learned, settings.give_up_after.is_none()),
+            account: Account::new(dead_letters, learned, settings.waits_for_repair),
             told: Counts::default(),
             ahead: 0,
             worked: 0,

@@ -206,7 +206,7 @@ impl Request {
                 self.halve(part, || Fault::new("payload_too_large", format!("one document is too large for the server: {what}")));
             }
             Failure::Invalid(fault) => self.halve(part, || fault.clone()),
-            Failure::Unauthorized { what } | Failure::Misconfigured { what } if self.shared.goes_on_for_ever() => {
+            Failure::Unauthorized { what } | Failure::Misconfigured { what } if self.shared.waits_for_repair => {
                 self.again(part, Class::Refused, Fault::new(name(Class::Refused), what), Duration::ZERO);
             }
             Failure::Unauthorized { what } => {

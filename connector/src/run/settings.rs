@@ -19,6 +19,9 @@ pub struct Settings {
     pub linger: Duration,
     /// Time without progress after which the run gives up; `None` goes on for ever.
     pub give_up_after: Option<Duration>,
+    /// Whether what a person has to put right is waited for, however long: a sink that refuses the pipeline, a place for dead letters that
+    /// cannot be written. Otherwise it ends the run.
+    pub waits_for_repair: bool,
     /// When an index that refuses documents is stopped before more of them become dead letters; `None` never stops one.
     pub breaker: Option<Thresholds>,
 }
@@ -31,6 +34,7 @@ impl Default for Settings {
             requests_in_flight: 4,
             linger: Duration::from_millis(200),
             give_up_after: Some(Duration::from_secs(300)),
+            waits_for_repair: false,
             breaker: Some(Thresholds::default()),
         }
     }

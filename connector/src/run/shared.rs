@@ -47,6 +47,8 @@ pub(super) struct Shared {
     pub(super) progress: Mutex<Instant>,
     /// Time without progress after which a request gives up.
     pub(super) give_up_after: Option<Duration>,
+    /// Whether a sink that refuses the pipeline is waited for.
+    pub(super) waits_for_repair: bool,
     /// Nothing more is sent.
     pub(super) stopping: watch::Sender<bool>,
     pub(super) notices: Notices,
@@ -62,6 +64,7 @@ impl Shared {
             learned,
             progress: Mutex::new(Instant::now()),
             give_up_after: settings.give_up_after,
+            waits_for_repair: settings.waits_for_repair,
             stopping: watch::Sender::new(false),
             notices: Notices::default(),
             standing: OnceLock::new(),
@@ -76,11 +79,6 @@ impl Shared {
             None => sink.is_there(),
             Some(why) => sink.is_not(why),
         }
-    }
-
-    /// Whether this line goes on whatever happens, and what a person has to put right is waited for.
-    pub(super) fn goes_on_for_ever(&self) -> bool {
-        self.give_up_after.is_none()
     }
 
     pub(super) fn tell(&self, event: Event) {
