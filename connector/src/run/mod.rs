@@ -12,6 +12,7 @@ pub mod explain;
 mod gate;
 mod intake;
 pub mod learned;
+pub mod leases;
 mod letters;
 mod notices;
 pub mod panics;
