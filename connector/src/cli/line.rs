@@ -34,6 +34,9 @@ pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
             let path = path.to_str().ok_or_else(|| Error::usage(format!("source: expected a path in UTF-8, found {}", path.display())))?;
             Capture::open(path, Bound::EndsAtStart)
         }
+        #[cfg(feature = "kinesis")]
+        url @ SourceUrl::Kinesis(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))
+            .help("revsync run follows a stream of Kinesis")),
     }
 }
 
@@ -114,6 +117,8 @@ pub(super) fn refuse_one_file_for_two(settings: &Settings) -> Result<(), Error> 
     let source = match settings.source.required()? {
         SourceUrl::Path(path) => Some(path),
         SourceUrl::Stdin => None,
+        #[cfg(feature = "kinesis")]
+        SourceUrl::Kinesis(_) => None,
     };
     let named = [("the source", source), ("the sink", sink), ("the dead letters", letters)];
     for (at, (what, path)) in named.iter().enumerate() {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
-use crate::config::{Auth, ByteSize, Format, Overrides, Span};
+use crate::config::{Auth, ByteSize, Format, OnDataLoss, Overrides, Span, StartAt};
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -131,6 +131,27 @@ pub(crate) struct DeliveryOptions {
     pub breaker_percent: Option<u32>,
 }
 
+/// How a stream is followed.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Source")]
+pub(crate) struct FollowOptions {
+    /// Where to begin in a stream of which there is no checkpoint: earliest, latest, or a time such as 2025-07-31T00:00:00Z [default: earliest]
+    #[arg(long, value_name = "START", env = "REVSYNC_START", hide_env_values = true)]
+    pub start: Option<StartAt>,
+    /// What to do where records were lost before they could be read [default: continue]
+    #[arg(long, value_enum, value_name = "POLICY", env = "REVSYNC_ON_DATA_LOSS", hide_env_values = true)]
+    pub on_data_loss: Option<OnDataLoss>,
+}
+
+/// How a pipeline that lives on ends.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Delivery")]
+pub(crate) struct StopOptions {
+    /// How long to go on delivering what was read after a stop signal [default: 20s]
+    #[arg(long, value_name = "TIME", env = "REVSYNC_GRACE", hide_env_values = true)]
+    pub grace: Option<Span>,
+}
+
 /// Options that say something about the configuration.
 pub(crate) trait Overriding {
     /// Puts what was given over what is there.
@@ -172,6 +193,19 @@ impl Overriding for CreationOptions {
     fn put(&self, over: &mut Overrides) {
         over.create_index = self.no_create_index.map(|no| !no);
         over.gc_deletes = self.gc_deletes;
+    }
+}
+
+impl Overriding for FollowOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.start = self.start;
+        over.on_data_loss = self.on_data_loss;
+    }
+}
+
+impl Overriding for StopOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.grace = self.grace;
     }
 }
 

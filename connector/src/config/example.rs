@@ -73,7 +73,14 @@ fn sample() -> File {
     let defaults = File::default();
     File {
         name: Some("ledger".to_owned()),
-        source: SourceSection { url: Some("capture/".to_owned()), ..defaults.source },
+        source: SourceSection {
+            url: Some("kinesis://ledger?region=eu-west-1".to_owned()),
+            aws: Aws {
+                region: Some("eu-west-1".to_owned()),
+                assume_role_arn: Some("arn:aws:iam::123456789012:role/stream-reader".to_owned()),
+            },
+            ..defaults.source
+        },
         sink: SinkSection {
             url: Some("https://search.example.com:9200".to_owned()),
             auth: Some(Auth::Basic),

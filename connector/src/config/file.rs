@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::units::{ByteSize, Span};
+use super::units::{ByteSize, Span, StartAt};
 use crate::aws::Aws;
 use crate::codec::ion_json::{Decimals, NonFinite};
 use crate::plan::breaker::Thresholds;
@@ -39,7 +39,8 @@ pub struct File {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceSection {
-    /// The captured stream: a file, a directory, or "-" for standard input. Default: the argument SOURCE.
+    /// A captured stream: a file, a directory, or "-" for standard input; or `kinesis://STREAM`, an Amazon Kinesis data stream by its name or
+    /// ARN, behind which `?region=…&endpoint=…` may stand. Default: the argument SOURCE.
     pub url: Option<String>,
     /// What the records hold. Default: `auto`, recognised by content.
     pub format: Format,
@@ -48,12 +49,39 @@ pub struct SourceSection {
     /// How long the source keeps its records, and so how late one can be delivered again: `sweep` removes no tombstone that is younger.
     /// Default: `168h`.
     pub retention: Span,
+    /// Where `run` begins in a stream of which it has no checkpoint: `earliest`, with all that the stream still holds; `latest`, with what is
+    /// written from now on; or a time such as `2025-07-31T00:00:00Z`. Default: `earliest`.
+    pub start: StartAt,
+    /// What `run` does where records were lost before it could read them, because the stream does not keep them any longer: `continue` with
+    /// what there is, or `stop`. It is said and counted either way. Default: `continue`.
+    pub on_data_loss: OnDataLoss,
+    /// AWS, for a stream.
+    pub aws: Aws,
 }
 
 impl Default for SourceSection {
     fn default() -> Self {
-        Self { url: None, format: Format::default(), verify_hashes: false, retention: Span(Duration::from_secs(168 * 3600)) }
+        Self {
+            url: None,
+            format: Format::default(),
+            verify_hashes: false,
+            retention: Span(Duration::from_secs(168 * 3600)),
+            start: StartAt::default(),
+            on_data_loss: OnDataLoss::default(),
+            aws: Aws::default(),
+        }
     }
+}
+
+/// What is done where records were lost before they could be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDataLoss {
+    /// Go on with what there is
+    #[default]
+    Continue,
+    /// Stop
+    Stop,
 }
 
 /// What the records of a source hold.
@@ -148,6 +176,9 @@ pub struct DeliverySection {
     pub give_up_after: Span,
     /// How long one request may take. Default: `30s`.
     pub request_timeout: Span,
+    /// How long `run` and `kcl` may take to deliver what they have read when they are told to stop; what is not done then is read again by
+    /// whoever goes on. Less than what the container is given to stop. Default: `20s`.
+    pub grace: Span,
     /// How many documents in a row an index may refuse before it is blocked and no more of them become dead letters; `0` never
     /// blocks it. It is tried again every half minute at the latest. Default: `100`.
     pub breaker_in_a_row: u32,
@@ -165,6 +196,7 @@ impl Default for DeliverySection {
             gzip: true,
             give_up_after: Span(Duration::from_secs(5 * 60)),
             request_timeout: Span(Duration::from_secs(30)),
+            grace: Span(Duration::from_secs(20)),
             breaker_in_a_row: Thresholds::default().in_a_row,
             breaker_percent: Thresholds::default().percent,
         }

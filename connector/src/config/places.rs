@@ -11,6 +11,8 @@ use url::Url;
 use super::load::nearest;
 use crate::error::Error;
 use crate::sink::opensearch::config::Secret;
+#[cfg(feature = "kinesis")]
+use crate::source::kinesis::Address;
 
 /// Where records come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +21,9 @@ pub enum SourceUrl {
     Path(PathBuf),
     /// A captured stream on standard input.
     Stdin,
+    /// An Amazon Kinesis data stream.
+    #[cfg(feature = "kinesis")]
+    Kinesis(Address),
 }
 
 /// Where operations go.
@@ -40,7 +45,7 @@ pub enum SinkUrl {
 }
 
 const SINK_EXPECTED: &str = "expected local:FILE, http(s)://HOST:PORT, bulk:FILE or bulk:-";
-const SOURCE_EXPECTED: &str = "expected a file, a directory or - for standard input";
+const SOURCE_EXPECTED: &str = "expected a file, a directory, - for standard input, or kinesis://STREAM";
 
 impl FromStr for SourceUrl {
     type Err = Error;
@@ -54,8 +59,12 @@ impl FromStr for SourceUrl {
         }
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(Self::Path(PathBuf::from(text))) };
         let found = format!("source: {SOURCE_EXPECTED}, found {:?}", without_credentials(text));
+        #[cfg(feature = "kinesis")]
+        if scheme == "kinesis" {
+            return text.parse().map(Self::Kinesis);
+        }
         Err(match scheme {
-            "kinesis" | "kafka" => Error::usage(format!("source: this build reads captured streams and does not follow {scheme}:// yet"))
+            "kinesis" | "kafka" => Error::usage(format!("source: this build cannot follow {scheme}://"))
                 .help("save the stream's records to a file and name that, or - for standard input"),
             "file" => Error::usage(found).help(format!("did you mean {rest}?")),
             _ => Error::usage(found),
@@ -68,14 +77,18 @@ impl fmt::Display for SourceUrl {
         match self {
             Self::Path(path) => path.display().fmt(f),
             Self::Stdin => f.write_str("standard input"),
+            #[cfg(feature = "kinesis")]
+            Self::Kinesis(address) => address.fmt(f),
         }
     }
 }
 
 impl SourceUrl {
-    /// The name that a pipeline takes from its source: a file's name without its extensions.
+    /// The name that a pipeline takes from its source: the stream's name, or a file's name without its extensions.
     pub fn pipeline_name(&self) -> String {
         let name = match self {
+            #[cfg(feature = "kinesis")]
+            Self::Kinesis(address) => return address.name().to_owned(),
             Self::Path(path) => path.file_name().map(|name| name.to_string_lossy().into_owned()),
             Self::Stdin => Some("stdin".to_owned()),
         };
@@ -274,10 +287,16 @@ mod tests {
 
     #[test]
     fn a_stream_that_this_build_cannot_follow_is_refused_in_so_many_words() {
-        for text in ["kinesis://ledger?region=eu-west-1", "kafka://h:9092/topic"] {
-            assert!(text.parse::<SourceUrl>().unwrap_err().what.contains("does not follow"), "{text}");
-        }
+        assert!("kafka://h:9092/topic".parse::<SourceUrl>().unwrap_err().what.contains("cannot follow"));
         assert_eq!("file:///tmp/x.ion".parse::<SourceUrl>().unwrap_err().help.as_deref(), Some("did you mean /tmp/x.ion?"));
+    }
+
+    #[test]
+    #[cfg(feature = "kinesis")]
+    fn a_stream_of_kinesis_gives_its_name_to_its_pipeline() {
+        for text in ["kinesis://ledger?region=eu-west-1", "kinesis://arn:aws:kinesis:eu-west-1:000000000000:stream/ledger"] {
+            assert_eq!(text.parse::<SourceUrl>().unwrap().pipeline_name(), "ledger", "{text}");
+        }
     }
 
     #[test]

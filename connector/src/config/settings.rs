@@ -5,13 +5,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::file::{Auth, File, Format, SinkSection, TableRule};
+use super::file::{Auth, File, Format, OnDataLoss, SinkSection, TableRule};
 use super::load::Environment;
 use super::places::{SinkUrl, SourceUrl};
-use super::units::{ByteSize, Span};
+use super::units::{ByteSize, Span, StartAt};
 use crate::aws::Aws;
 use crate::error::Error;
 use crate::plan::breaker::Thresholds;
+use crate::plan::checkpoint::Start;
 use crate::sink::opensearch;
 use crate::sink::opensearch::config::{Access, Password, Secret};
 use crate::store::dead_letters;
@@ -32,6 +33,8 @@ pub struct Overrides {
     pub format: Option<Format>,
     pub verify_hashes: Option<bool>,
     pub retention: Option<Span>,
+    pub start: Option<StartAt>,
+    pub on_data_loss: Option<OnDataLoss>,
     pub sink: Option<String>,
     pub auth: Option<Auth>,
     pub username: Option<String>,
@@ -50,6 +53,7 @@ pub struct Overrides {
     pub gzip: Option<bool>,
     pub give_up_after: Option<Span>,
     pub request_timeout: Option<Span>,
+    pub grace: Option<Span>,
     pub breaker_in_a_row: Option<u32>,
     pub breaker_percent: Option<u32>,
     pub dead_letters: Option<String>,
@@ -84,6 +88,12 @@ pub struct Source {
     pub verify_hashes: bool,
     /// How long it keeps its records.
     pub retention: Duration,
+    /// Where it is begun with, where there is no checkpoint.
+    pub start: Start,
+    /// What is done where records were lost before they could be read.
+    pub on_data_loss: OnDataLoss,
+    /// How to reach AWS, where it is there.
+    pub aws: Aws,
 }
 
 impl Source {
@@ -93,7 +103,7 @@ impl Source {
     /// None was named.
     pub fn required(&self) -> Result<&SourceUrl, Error> {
         self.url.as_ref().ok_or_else(|| {
-            Error::usage("no source: expected a file, a directory or - for standard input")
+            Error::usage("no source: expected a file, a directory, - for standard input, or kinesis://STREAM")
                 .help("name it as SOURCE, or as url under [source] in the file of --config")
         })
     }
@@ -123,6 +133,8 @@ pub struct Delivery {
     pub give_up_after: Duration,
     /// When an index that refuses documents is blocked.
     pub breaker: Thresholds,
+    /// How long a pipeline that lives on may take to stop.
+    pub grace: Duration,
 }
 
 impl Settings {
@@ -136,6 +148,9 @@ impl Settings {
             format: options.format.unwrap_or(file.source.format),
             verify_hashes: options.verify_hashes.unwrap_or(file.source.verify_hashes),
             retention: options.retention.unwrap_or(file.source.retention).0,
+            start: options.start.unwrap_or(file.source.start).0,
+            on_data_loss: options.on_data_loss.unwrap_or(file.source.on_data_loss),
+            aws: file.source.aws.clone(),
         };
         let name = options.name.clone().or(file.name.clone()).or_else(|| source.url.as_ref().map(SourceUrl::pipeline_name));
         Ok(Self {
@@ -251,6 +266,7 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         requests_in_flight: count("requests_in_flight", options.requests_in_flight, section.requests_in_flight, 64)?,
         linger: options.linger.unwrap_or(section.linger).0,
         give_up_after: time("give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
+        grace: options.grace.unwrap_or(section.grace).0,
         breaker: Thresholds { in_a_row: options.breaker_in_a_row.unwrap_or(section.breaker_in_a_row), percent },
     })
 }

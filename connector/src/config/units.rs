@@ -10,6 +10,10 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::plan::checkpoint::Start;
 
 /// A number of bytes, written as `"5MiB"`: a whole number and `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB` or `GB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,11 +23,22 @@ pub struct ByteSize(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
+/// Where a stream is begun with: `earliest`, `latest`, or a time in RFC 3339 such as `2025-07-31T00:00:00Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartAt(pub Start);
+
+impl Default for StartAt {
+    fn default() -> Self {
+        Self(Start::Earliest)
+    }
+}
+
 const SIZES: [(&str, u64); 7] =
     [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
 const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 const SIZE_EXPECTED: &str = "a size such as \"5MiB\" (B, KiB, MiB, GiB, kB, MB, GB)";
+const START_EXPECTED: &str = "earliest, latest, or a time such as \"2025-07-31T00:00:00Z\"";
 const TIME_EXPECTED: &str = "a time such as \"200ms\" (ms, s, m, h, d)";
 
 /// Splits `5MiB` into its number and its unit, and multiplies. Sizes are read without regard to case, times are not (`m` and `M` mean
@@ -85,6 +100,36 @@ impl fmt::Display for Span {
     }
 }
 
+impl FromStr for StartAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text.trim() {
+            "earliest" => Start::Earliest,
+            "latest" => Start::Latest,
+            time => {
+                let refuse = || format!("expected {START_EXPECTED}, found {text:?}");
+                let time = OffsetDateTime::parse(time, &Rfc3339).map_err(|_| refuse())?;
+                Start::Timestamp(u64::try_from(time.unix_timestamp_nanos() / 1_000_000).map_err(|_| refuse())?)
+            }
+        }))
+    }
+}
+
+impl fmt::Display for StartAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Start::Earliest => f.write_str("earliest"),
+            Start::Latest => f.write_str("latest"),
+            Start::Timestamp(millis) => {
+                let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
+                let written = time.ok().and_then(|time| time.format(&Rfc3339).ok());
+                f.write_str(&written.unwrap_or_else(|| millis.to_string()))
+            }
+        }
+    }
+}
+
 /// Reads a value with a unit from text, and says what it expects when it finds a bare number.
 struct WithUnit<T> {
     expected: &'static str,
@@ -138,6 +183,7 @@ macro_rules! written_with_unit {
 }
 
 written_with_unit!(ByteSize, SIZE_EXPECTED, r"^\s*[0-9]+\s*([KkMmGg]([Ii])?)?[Bb]\s*$");
+written_with_unit!(StartAt, START_EXPECTED, r"^\s*(earliest|latest|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+)\s*$");
 written_with_unit!(Span, TIME_EXPECTED, r"^\s*[0-9]+\s*(ms|s|m|h|d)\s*$");
 
 #[cfg(test)]
@@ -176,6 +222,24 @@ mod tests {
         for text in ["", "s", "5M", "5min", "1.5h", "-3s", "99999999999999999999s"] {
             let error = text.parse::<Span>().unwrap_err();
             assert!(error.contains(&format!("{text:?}")) && error.contains("200ms"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_start_is_an_end_of_the_stream_or_a_time() {
+        for (text, start) in [
+            ("earliest", Start::Earliest),
+            ("latest", Start::Latest),
+            ("1970-01-01T00:00:01.5Z", Start::Timestamp(1_500)),
+            ("1970-01-01T01:00:00+01:00", Start::Timestamp(0)),
+        ] {
+            let read: StartAt = text.parse().unwrap();
+            assert_eq!(read.0, start, "{text}");
+            assert_eq!(read.to_string().parse(), Ok(read));
+        }
+        for text in ["", "newest", "2025-07-31", "1969-12-31T23:59:59Z", "trim_horizon"] {
+            let error = text.parse::<StartAt>().unwrap_err();
+            assert!(error.contains(&format!("{text:?}")) && error.contains("earliest"), "{error}");
         }
     }
 
