@@ -8,6 +8,7 @@ mod completions;
 mod config;
 mod dead_letters;
 mod explain;
+mod health;
 mod line;
 mod mapping;
 mod options;
@@ -87,6 +88,7 @@ pub enum Command {
     Sweep(sweep::Arguments),
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
+    Health(health::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -176,6 +178,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Sweep(arguments) => sweep::run(arguments, &context).await,
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
+        Command::Health(arguments) => health::run(arguments, &context).await,
         Command::Completions(arguments) => completions::run(arguments, &context),
     };
     done.unwrap_or_else(|error| {
