@@ -9,6 +9,7 @@ mod config;
 mod dead_letters;
 mod explain;
 mod health;
+mod kcl;
 mod line;
 mod mapping;
 mod options;
@@ -80,6 +81,7 @@ pub struct Cli {
 #[expect(missing_docs, reason = "each is documented by its arguments, which clap shows")]
 pub enum Command {
     Sync(sync::Arguments),
+    Kcl(kcl::Arguments),
     Explain(explain::Arguments),
     Search(search::Arguments),
     Mapping(mapping::Arguments),
@@ -170,6 +172,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     log(&cli.global, &context.terminal, environment);
     let done = match &cli.command {
         Command::Sync(arguments) => sync::run(arguments, &context).await,
+        Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,
         Command::Search(arguments) => search::run(arguments, &context).await,
         Command::Mapping(arguments) => mapping::run(arguments, &context).await,
