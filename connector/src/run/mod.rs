@@ -19,8 +19,12 @@ mod notices;
 pub mod panics;
 mod parked;
 mod part;
+#[cfg(feature = "kinesis")]
+pub mod reading;
 pub mod replay;
 mod request;
+#[cfg(feature = "kinesis")]
+mod room;
 mod settings;
 mod shared;
 pub mod standing;
