@@ -8,6 +8,8 @@ mod completions;
 mod config;
 mod dead_letters;
 mod explain;
+mod health;
+mod kcl;
 mod line;
 mod log;
 mod mapping;
@@ -76,6 +78,7 @@ pub struct Cli {
 #[expect(missing_docs, reason = "each is documented by its arguments, which clap shows")]
 pub enum Command {
     Sync(sync::Arguments),
+    Kcl(kcl::Arguments),
     Explain(explain::Arguments),
     Search(search::Arguments),
     Mapping(mapping::Arguments),
@@ -84,6 +87,7 @@ pub enum Command {
     Sweep(sweep::Arguments),
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
+    Health(health::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -184,6 +188,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     log::start(&cli.global, format, cli.command.lives_on(), &context.terminal, environment);
     let done = match &cli.command {
         Command::Sync(arguments) => sync::run(arguments, &context).await,
+        Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,
         Command::Search(arguments) => search::run(arguments, &context).await,
         Command::Mapping(arguments) => mapping::run(arguments, &context).await,
@@ -192,6 +197,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Sweep(arguments) => sweep::run(arguments, &context).await,
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
+        Command::Health(arguments) => health::run(arguments, &context).await,
         Command::Completions(arguments) => completions::run(arguments, &context),
     };
     done.unwrap_or_else(|error| {
