@@ -8,6 +8,7 @@ pub mod breaker;
 pub mod checkpoint;
 pub mod deletes;
 pub mod filter;
+pub mod health;
 pub mod inference;
 mod json_cursor;
 pub mod lease;

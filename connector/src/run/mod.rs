@@ -10,6 +10,8 @@ pub mod clock;
 pub mod deliver;
 pub mod explain;
 mod gate;
+pub mod history;
+pub mod http;
 mod intake;
 pub mod kcl;
 pub mod learned;
