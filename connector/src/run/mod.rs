@@ -22,6 +22,7 @@ pub mod replay;
 mod request;
 mod settings;
 mod shared;
+pub mod shelves;
 pub mod standing;
 pub mod sweep;
 pub mod sync;
