@@ -4,6 +4,7 @@
 //! `error::Exit`.
 
 mod check;
+mod checkpoints;
 mod completions;
 mod config;
 mod dead_letters;
@@ -16,6 +17,7 @@ mod progress;
 mod report;
 mod search;
 mod setup;
+mod shelf;
 mod sweep;
 mod sync;
 mod table;
@@ -87,6 +89,7 @@ pub enum Command {
     Sweep(sweep::Arguments),
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
+    Checkpoints(checkpoints::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -176,6 +179,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Sweep(arguments) => sweep::run(arguments, &context).await,
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
+        Command::Checkpoints(arguments) => checkpoints::run(arguments, &context).await,
         Command::Completions(arguments) => completions::run(arguments, &context),
     };
     done.unwrap_or_else(|error| {

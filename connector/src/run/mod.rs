@@ -19,6 +19,7 @@ pub mod panics;
 mod parked;
 mod part;
 pub mod replay;
+pub mod rewind;
 mod request;
 mod settings;
 mod shared;
