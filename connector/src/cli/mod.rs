@@ -4,6 +4,7 @@
 //! `error::Exit`.
 
 mod check;
+mod checkpoints;
 mod completions;
 mod config;
 mod dead_letters;
@@ -19,6 +20,7 @@ mod progress;
 mod report;
 mod search;
 mod setup;
+mod shelf;
 mod sweep;
 mod sync;
 mod table;
@@ -88,6 +90,7 @@ pub enum Command {
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
     Health(health::Arguments),
+    Checkpoints(checkpoints::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -198,6 +201,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
         Command::Health(arguments) => health::run(arguments, &context).await,
+        Command::Checkpoints(arguments) => checkpoints::run(arguments, &context).await,
         Command::Completions(arguments) => completions::run(arguments, &context),
     };
     done.unwrap_or_else(|error| {

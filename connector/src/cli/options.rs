@@ -153,6 +153,14 @@ pub(crate) struct FollowOptions {
     pub on_data_loss: Option<OnDataLoss>,
 }
 
+/// Where it is saved how far a pipeline is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CheckpointOptions {
+    /// Where checkpoints are: sink, the sink itself, or file:PATH [default: sink]
+    #[arg(long, value_name = "PLACE", env = "REVSYNC_CHECKPOINTS", hide_env_values = true)]
+    pub checkpoints: Option<String>,
+}
+
 /// How a pipeline that lives on ends.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Delivery")]
@@ -231,6 +239,12 @@ impl Overriding for FollowOptions {
     fn put(&self, over: &mut Overrides) {
         over.start = self.start;
         over.on_data_loss = self.on_data_loss;
+    }
+}
+
+impl Overriding for CheckpointOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.checkpoints = self.checkpoints.clone();
     }
 }
 

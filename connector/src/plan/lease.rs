@@ -41,7 +41,12 @@ pub struct Row {
 impl Row {
     /// Whether its owner wrote it so recently, by the clocks of both, that it may be taken to be alive. `now` is in milliseconds since 1970.
     pub fn is_recent(&self, now: u64) -> bool {
-        self.owner.as_ref().is_some_and(|owner| now.saturating_sub(self.heartbeat) < owner.takeover_after)
+        self.owner.as_ref().is_some_and(|owner| self.age(now) < owner.takeover_after)
+    }
+
+    /// How long ago it was written, in milliseconds, by the clocks of both; `now` is in milliseconds since 1970.
+    pub fn age(&self, now: u64) -> u64 {
+        now.saturating_sub(self.heartbeat)
     }
 
     /// The row from which its shard is read anew: nobody's, so that whoever reads now loses it, and without the indices that were written to.

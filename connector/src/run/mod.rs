@@ -24,11 +24,13 @@ mod part;
 #[cfg(feature = "kinesis")]
 pub mod reading;
 pub mod replay;
+pub mod rewind;
 mod request;
 #[cfg(feature = "kinesis")]
 mod room;
 mod settings;
 mod shared;
+pub mod shelves;
 pub mod standing;
 pub mod sweep;
 pub mod sync;
