@@ -9,6 +9,8 @@ mod completions;
 mod config;
 mod dead_letters;
 mod explain;
+mod health;
+mod kcl;
 mod line;
 mod mapping;
 mod options;
@@ -81,6 +83,7 @@ pub struct Cli {
 #[expect(missing_docs, reason = "each is documented by its arguments, which clap shows")]
 pub enum Command {
     Sync(sync::Arguments),
+    Kcl(kcl::Arguments),
     Explain(explain::Arguments),
     Search(search::Arguments),
     Mapping(mapping::Arguments),
@@ -90,6 +93,7 @@ pub enum Command {
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
     Checkpoints(checkpoints::Arguments),
+    Health(health::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -171,6 +175,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     log(&cli.global, &context.terminal, environment);
     let done = match &cli.command {
         Command::Sync(arguments) => sync::run(arguments, &context).await,
+        Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,
         Command::Search(arguments) => search::run(arguments, &context).await,
         Command::Mapping(arguments) => mapping::run(arguments, &context).await,
@@ -180,6 +185,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
         Command::Checkpoints(arguments) => checkpoints::run(arguments, &context).await,
+        Command::Health(arguments) => health::run(arguments, &context).await,
         Command::Completions(arguments) => completions::run(arguments, &context),
     };
     done.unwrap_or_else(|error| {

@@ -33,6 +33,13 @@ pub(crate) struct SourceOptions {
     /// The captured stream: a file, a directory, or - for standard input
     #[arg(value_name = "SOURCE", env = "REVSYNC_SOURCE", hide_env_values = true)]
     pub source: Option<String>,
+    #[command(flatten)]
+    pub records: RecordOptions,
+}
+
+/// What records hold.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RecordOptions {
     /// What the records hold, where it cannot be recognised by content
     #[arg(long, value_enum, value_name = "FORMAT", env = "REVSYNC_FORMAT", hide_env_values = true)]
     pub format: Option<Format>,
@@ -178,6 +185,12 @@ pub(crate) fn gather(groups: &[&dyn Overriding]) -> Overrides {
 impl Overriding for SourceOptions {
     fn put(&self, over: &mut Overrides) {
         over.source = self.source.clone();
+        self.records.put(over);
+    }
+}
+
+impl Overriding for RecordOptions {
+    fn put(&self, over: &mut Overrides) {
         over.format = self.format;
         over.verify_hashes = self.verify_hashes;
     }

@@ -106,6 +106,16 @@ impl Deliver {
         self.ahead = bytes;
     }
 
+    /// Bytes of records and operations that may wait to be settled.
+    pub(super) fn budget(&self) -> usize {
+        self.settings.budget()
+    }
+
+    /// What is settled survives the end of the power from now on, where it did not before.
+    pub(super) async fn make_durable(&self) -> Result<(), Error> {
+        self.traffic.sink().finish().await
+    }
+
     /// Takes a record in; waits for room first, for the record and about as much JSON.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ pub mod deliver;
 pub mod explain;
 mod gate;
 mod intake;
+pub mod kcl;
 pub mod learned;
 pub mod leases;
 mod letters;
