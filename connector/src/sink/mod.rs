@@ -36,7 +36,7 @@ pub trait Sink: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
-    /// Makes everything written durable; called once, at the end of a run that came to its end.
+    /// Makes everything written durable; called at the end of a run that came to its end, and before a position is saved elsewhere.
     fn finish(&self) -> Pending<'_, Result<(), Error>>;
 }
 

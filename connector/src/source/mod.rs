@@ -5,3 +5,4 @@
 pub mod capture;
 #[cfg(feature = "kinesis")]
 pub mod kinesis;
+pub mod multilang;
