@@ -14,6 +14,8 @@ pub mod history;
 pub mod http;
 mod intake;
 pub mod kcl;
+#[cfg(feature = "kinesis")]
+pub mod keeper;
 pub mod learned;
 pub mod leases;
 mod letters;
@@ -25,8 +27,8 @@ pub mod readiness;
 #[cfg(feature = "kinesis")]
 pub mod reading;
 pub mod replay;
-pub mod rewind;
 mod request;
+pub mod rewind;
 #[cfg(feature = "kinesis")]
 mod room;
 mod settings;
@@ -37,6 +39,8 @@ pub mod sweep;
 pub mod sync;
 mod traffic;
 mod verdicts;
+#[cfg(feature = "kinesis")]
+pub mod worker;
 
 use std::future::pending;
 
