@@ -33,6 +33,7 @@ mod messages;
 mod model;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+mod readiness;
 #[path = "../support/scripted_sink.rs"]
 mod scripted_sink;
 mod sweep;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::file::{Auth, File, Format, OnDataLoss, SinkSection, TableRule};
 use super::load::Environment;
 use super::places::{SinkUrl, SourceUrl};
-use super::units::{ByteSize, Span, StartAt};
+use super::units::{ByteSize, Listen, Span, StartAt};
 use crate::aws::Aws;
 use crate::error::Error;
 use crate::plan::breaker::Thresholds;
@@ -59,6 +59,7 @@ pub struct Overrides {
     pub checkpoints: Option<String>,
     pub dead_letters: Option<String>,
     pub dead_letters_large: Option<String>,
+    pub http: Option<Listen>,
 }
 
 /// Everything a command needs to know, resolved.
@@ -76,6 +77,8 @@ pub struct Settings {
     pub checkpoints: Checkpoints,
     /// Where dead letters go.
     pub dead_letters: dead_letters::Config,
+    /// What is answered over HTTP.
+    pub http: Http,
     /// The rules, in their order.
     pub tables: Vec<TableRule>,
 }
@@ -149,6 +152,15 @@ pub struct Delivery {
     pub grace: Duration,
 }
 
+/// What is answered over HTTP, resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http {
+    /// Where, if it was said.
+    pub listen: Option<Listen>,
+    /// How long nothing may be settled while there is something to settle.
+    pub stuck_after: Duration,
+}
+
 impl Settings {
     /// Merges the options over the file, and checks what can be checked without reaching anything.
     ///
@@ -172,6 +184,7 @@ impl Settings {
             delivery: delivery(&file, &options)?,
             checkpoints: checkpoints(&file, &options)?,
             dead_letters: dead_letters(&file, &options)?,
+            http: Http { listen: options.http.or(file.http.listen), stuck_after: time("http.stuck_after", file.http.stuck_after)? },
             tables: checked(file.table)?,
         })
     }
@@ -180,7 +193,7 @@ impl Settings {
 fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<Sink, Error> {
     let section = &file.sink;
     let mut url: SinkUrl = options.sink.as_deref().or(section.url.as_deref()).unwrap_or(DEFAULT_SINK).parse()?;
-    let request_timeout = time("request_timeout", options.request_timeout.unwrap_or(file.delivery.request_timeout))?;
+    let request_timeout = time("delivery.request_timeout", options.request_timeout.unwrap_or(file.delivery.request_timeout))?;
     let SinkUrl::OpenSearch { url: address, credentials } = &mut url else { return Ok(Sink { url, opensearch: None }) };
     let opensearch = opensearch::Config {
         access: access(section, options, credentials.take(), environment)?,
@@ -251,10 +264,10 @@ fn one_of(ways: [(&str, Option<Password>); 3]) -> Result<Option<Password>, Error
     }
 }
 
-/// A time that must not be 0; `key` is its key under `[delivery]`.
+/// A time that must not be 0; `key` is its key.
 fn time(key: &str, Span(time): Span) -> Result<Duration, Error> {
     if time.is_zero() {
-        return Err(Error::usage(format!("delivery.{key}: expected a time above 0, found 0s")));
+        return Err(Error::usage(format!("{key}: expected a time above 0, found 0s")));
     }
     Ok(time)
 }
@@ -278,7 +291,7 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         request_operations: count("request_operations", options.request_operations, section.request_operations, 100_000)?,
         requests_in_flight: count("requests_in_flight", options.requests_in_flight, section.requests_in_flight, 64)?,
         linger: options.linger.unwrap_or(section.linger).0,
-        give_up_after: time("give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
+        give_up_after: time("delivery.give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
         grace: options.grace.unwrap_or(section.grace).0,
         breaker: Thresholds { in_a_row: options.breaker_in_a_row.unwrap_or(section.breaker_in_a_row), percent },
     })

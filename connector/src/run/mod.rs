@@ -10,8 +10,12 @@ pub mod clock;
 pub mod deliver;
 pub mod explain;
 mod gate;
+pub mod history;
+pub mod http;
 mod intake;
 pub mod kcl;
+#[cfg(feature = "kinesis")]
+pub mod keeper;
 pub mod learned;
 pub mod leases;
 mod letters;
@@ -19,9 +23,14 @@ mod notices;
 pub mod panics;
 mod parked;
 mod part;
+pub mod readiness;
+#[cfg(feature = "kinesis")]
+pub mod reading;
 pub mod replay;
-pub mod rewind;
 mod request;
+pub mod rewind;
+#[cfg(feature = "kinesis")]
+mod room;
 mod settings;
 mod shared;
 pub mod shelves;
@@ -30,6 +39,8 @@ pub mod sweep;
 pub mod sync;
 mod traffic;
 mod verdicts;
+#[cfg(feature = "kinesis")]
+pub mod worker;
 
 use std::future::pending;
 
