@@ -58,8 +58,11 @@ impl<'a> Feeder<'a> {
     /// Splits a shard, or merges two.
     pub(crate) fn reshard(&mut self) {
         let open = self.stream.open();
-        let pairs: Vec<(&Listed, &Listed)> =
-            open.iter().flat_map(|left| open.iter().map(move |right| (left, right))).filter(|(left, right)| left.is_left_of(right)).collect();
+        let pairs: Vec<(&Listed, &Listed)> = open
+            .iter()
+            .flat_map(|left| open.iter().map(move |right| (left, right)))
+            .filter(|(left, right)| left.is_left_of(right))
+            .collect();
         if open.len() < 4 && (pairs.is_empty() || self.dice.percent(60)) {
             self.stream.split(self.dice.pick(&open));
         } else {

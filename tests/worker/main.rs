@@ -8,11 +8,18 @@ mod command;
 #[path = "../support/dice.rs"]
 mod dice;
 mod feeder;
+mod kills;
 #[path = "../support/kinesis.rs"]
 mod kinesis;
-mod kills;
 mod order;
+mod outages;
+#[path = "../support/peak.rs"]
+mod peak;
 mod process;
+#[path = "../support/relay.rs"]
+mod relay;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
+#[path = "../support/services.rs"]
+mod services;
 mod takeover;

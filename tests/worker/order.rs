@@ -34,7 +34,17 @@ async fn the_versions_of_a_document_arrive_in_their_order_through_splits_and_mer
         write(&stream, 6..12);
         let worker = Worker::start(
             &folder,
-            &[&stream.url(), "--to", &url, "--dead-letters", "file:letters.jsonl", "--checkpoints", "file:checkpoints.json", "--linger", "1ms"],
+            &[
+                &stream.url(),
+                "--to",
+                &url,
+                "--dead-letters",
+                "file:letters.jsonl",
+                "--checkpoints",
+                "file:checkpoints.json",
+                "--linger",
+                "1ms",
+            ],
         );
         let open = stream.open();
         stream.merge(&open[1], &open[2]);
