@@ -222,7 +222,7 @@ fn what_is_wrong_in_a_file_is_said_with_its_place_and_a_suggestion() {
         "gzip = true",
         "[source]\nname = \"ledger\"",
         "[snk]\nurl = \"local:x.db\"",
-        "[checkpoints]\nurl = \"sink\"",
+        "[checkpoint]\nurl = \"sink\"",
         "[[table]]\nname = \"A\"\n[[table]]\nname = \"B\"\nfeilds = [\"x\"]",
         "[[table]]\nindex = \"a\"",
         "[delivery]\nrequest_bytes = 5",
