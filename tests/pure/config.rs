@@ -66,6 +66,7 @@ fn every_key_of_the_example_that_has_a_default_stands_with_it() {
         "region",
         "assume_role_arn",
         "large",
+        "listen",
     ];
     let before_the_rules = config::example().split("\n#[[table]]").next().unwrap().to_owned();
     let text = uncommented(&before_the_rules, |code| !optional.contains(&code.split(" = ").next().unwrap()));
