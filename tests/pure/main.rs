@@ -22,6 +22,7 @@ mod golden;
 mod health;
 mod instruments;
 mod lasting;
+mod leases;
 mod leaving_rows;
 #[path = "../support/line.rs"]
 mod line;

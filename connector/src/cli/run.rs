@@ -69,6 +69,8 @@ pub struct Arguments {
     http: HttpOptions,
 }
 
+/// How often at least positions are saved, and it is looked whether another one has let go.
+const SAVED_EVERY: Duration = Duration::from_secs(5);
 /// How long a stream that cannot be reached is left alone before it is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -187,7 +189,7 @@ async fn prepare(settings: &Settings, address: &Address, owner: &str, standing: 
     let stops_on_data_loss = settings.source.on_data_loss == OnDataLoss::Stop;
     let keeper = Keeper {
         stream,
-        every: leases.heartbeat() / 2,
+        every: (leases.heartbeat() / 2).min(SAVED_EVERY),
         leases,
         standing: Arc::clone(standing),
         sink: Arc::clone(&sink),
