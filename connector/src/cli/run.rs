@@ -10,7 +10,8 @@ use clap::Args;
 use tokio::time::sleep;
 
 use super::options::{
-    CheckpointOptions, CreationOptions, DeliveryOptions, FollowOptions, HttpOptions, LISTEN, SinkOptions, SourceOptions, StopOptions, gather,
+    CheckpointOptions, CreationOptions, DeliveryOptions, FollowOptions, HttpOptions, LISTEN, SinkOptions, SourceOptions, StopOptions,
+    gather,
 };
 use super::{Context, line, shelf};
 use crate::config::{Listen, OnDataLoss, Settings, SinkUrl, SourceUrl};
