@@ -4,6 +4,7 @@
 //! `error::Exit`.
 
 mod check;
+mod checkpoints;
 mod completions;
 mod config;
 mod dead_letters;
@@ -17,8 +18,11 @@ mod options;
 mod parts;
 mod progress;
 mod report;
+#[cfg(feature = "kinesis")]
+mod run;
 mod search;
 mod setup;
+mod shelf;
 mod sweep;
 mod sync;
 mod table;
@@ -78,6 +82,8 @@ pub struct Cli {
 #[expect(missing_docs, reason = "each is documented by its arguments, which clap shows")]
 pub enum Command {
     Sync(sync::Arguments),
+    #[cfg(feature = "kinesis")]
+    Run(run::Arguments),
     Kcl(kcl::Arguments),
     Explain(explain::Arguments),
     Search(search::Arguments),
@@ -88,13 +94,19 @@ pub enum Command {
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
     Health(health::Arguments),
+    Checkpoints(checkpoints::Arguments),
     Completions(completions::Arguments),
 }
 
 impl Command {
     /// Whether it goes on until it is stopped, with nobody looking on: what it does is in its log then.
     fn lives_on(&self) -> bool {
-        matches!(self, Self::Kcl(_))
+        match self {
+            #[cfg(feature = "kinesis")]
+            Self::Run(_) => true,
+            Self::Kcl(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -177,6 +189,8 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     log::start(&cli.global, format, cli.command.lives_on(), &context.terminal, environment);
     let done = match &cli.command {
         Command::Sync(arguments) => sync::run(arguments, &context).await,
+        #[cfg(feature = "kinesis")]
+        Command::Run(arguments) => run::run(arguments, &context).await,
         Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,
         Command::Search(arguments) => search::run(arguments, &context).await,
@@ -187,6 +201,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
         Command::Health(arguments) => health::run(arguments, &context).await,
+        Command::Checkpoints(arguments) => checkpoints::run(arguments, &context).await,
         Command::Completions(arguments) => completions::run(arguments, &context),
     };
     done.unwrap_or_else(|error| {

@@ -2,6 +2,7 @@
 //!
 //! No password is ever an option: other processes can read a command line.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -153,6 +154,14 @@ pub(crate) struct FollowOptions {
     pub on_data_loss: Option<OnDataLoss>,
 }
 
+/// Where it is saved how far a pipeline is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CheckpointOptions {
+    /// Where checkpoints are: sink, the sink itself, or file:PATH [default: sink]
+    #[arg(long, value_name = "PLACE", env = "REVSYNC_CHECKPOINTS", hide_env_values = true)]
+    pub checkpoints: Option<String>,
+}
+
 /// How a pipeline that lives on ends.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Delivery")]
@@ -161,6 +170,9 @@ pub(crate) struct StopOptions {
     #[arg(long, value_name = "TIME", env = "REVSYNC_GRACE", hide_env_values = true)]
     pub grace: Option<Span>,
 }
+
+/// Where `run` answers, and is asked, where nothing else is said.
+pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// What is answered over HTTP by a pipeline that lives on.
 #[derive(Debug, Clone, Args)]
@@ -231,6 +243,12 @@ impl Overriding for FollowOptions {
     fn put(&self, over: &mut Overrides) {
         over.start = self.start;
         over.on_data_loss = self.on_data_loss;
+    }
+}
+
+impl Overriding for CheckpointOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.checkpoints = self.checkpoints.clone();
     }
 }
 

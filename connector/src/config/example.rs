@@ -98,6 +98,7 @@ fn sample() -> File {
             ..defaults.sink
         },
         delivery: defaults.delivery,
+        checkpoints: defaults.checkpoints,
         dead_letters: DeadLettersSection {
             url: Some("sqs://sqs.eu-west-1.amazonaws.com/123456789012/ledger-dead-letters".to_owned()),
             large: Some("s3://example-dead-letters/ledger".to_owned()),

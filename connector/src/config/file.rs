@@ -30,6 +30,8 @@ pub struct File {
     pub sink: SinkSection,
     /// How operations are sent.
     pub delivery: DeliverySection,
+    /// Where `run` saves how far it is.
+    pub checkpoints: CheckpointsSection,
     /// Where records and operations go that can never succeed.
     pub dead_letters: DeadLettersSection,
     /// What a pipeline that lives on answers over HTTP: `/` for people, `/live`, `/ready`, `/status` and `/metrics`.
@@ -204,6 +206,24 @@ impl Default for DeliverySection {
             breaker_in_a_row: Thresholds::default().in_a_row,
             breaker_percent: Thresholds::default().percent,
         }
+    }
+}
+
+/// Where `run` saves how far it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CheckpointsSection {
+    /// The place: `sink`, the sink itself (the index `revsync-checkpoints` of OpenSearch, or a table of the local index); or `file:PATH`. A
+    /// sink `bulk:` and OpenSearch Serverless have no place for them. Default: `sink`.
+    pub url: String,
+    /// After how much silence of the worker that reads a shard another may take over, `1s` to `1h`; each says that it is alive three times as
+    /// often. Default: `30s`.
+    pub takeover_after: Span,
+}
+
+impl Default for CheckpointsSection {
+    fn default() -> Self {
+        Self { url: "sink".to_owned(), takeover_after: Span(Duration::from_secs(30)) }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::plan::breaker::Thresholds;
 use crate::plan::checkpoint::Start;
 use crate::sink::opensearch;
 use crate::sink::opensearch::config::{Access, Password, Secret};
-use crate::store::dead_letters;
+use crate::store::{checkpoints, dead_letters};
 
 /// The dead-letter place of a command that names none.
 pub const DEFAULT_DEAD_LETTERS: &str = "file:revsync-dead-letters.jsonl";
@@ -56,6 +56,7 @@ pub struct Overrides {
     pub grace: Option<Span>,
     pub breaker_in_a_row: Option<u32>,
     pub breaker_percent: Option<u32>,
+    pub checkpoints: Option<String>,
     pub dead_letters: Option<String>,
     pub dead_letters_large: Option<String>,
     pub http: Option<Listen>,
@@ -72,6 +73,8 @@ pub struct Settings {
     pub sink: Sink,
     /// How they are sent.
     pub delivery: Delivery,
+    /// Where it is saved how far a pipeline that lives on is.
+    pub checkpoints: Checkpoints,
     /// Where dead letters go.
     pub dead_letters: dead_letters::Config,
     /// What is answered over HTTP.
@@ -119,6 +122,15 @@ pub struct Sink {
     pub url: SinkUrl,
     /// How to get in there; `None` for what is a file.
     pub opensearch: Option<opensearch::Config>,
+}
+
+/// Where it is saved how far a pipeline that lives on is, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// The place.
+    pub place: checkpoints::Place,
+    /// After how much silence of a worker another may take over.
+    pub takeover_after: Duration,
 }
 
 /// How operations are sent, resolved.
@@ -170,6 +182,7 @@ impl Settings {
             source,
             sink: sink(&file, &options, environment)?,
             delivery: delivery(&file, &options)?,
+            checkpoints: checkpoints(&file, &options)?,
             dead_letters: dead_letters(&file, &options)?,
             http: Http { listen: options.http.or(file.http.listen), stuck_after: time("http.stuck_after", file.http.stuck_after)? },
             tables: checked(file.table)?,
@@ -282,6 +295,16 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         grace: options.grace.unwrap_or(section.grace).0,
         breaker: Thresholds { in_a_row: options.breaker_in_a_row.unwrap_or(section.breaker_in_a_row), percent },
     })
+}
+
+fn checkpoints(file: &File, options: &Overrides) -> Result<Checkpoints, Error> {
+    let section = &file.checkpoints;
+    let takeover_after = section.takeover_after;
+    if !(Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&takeover_after.0) {
+        return Err(Error::usage(format!("checkpoints.takeover_after: expected 1s to 1h, found {takeover_after}")));
+    }
+    let place = options.checkpoints.as_deref().unwrap_or(&section.url).parse()?;
+    Ok(Checkpoints { place, takeover_after: takeover_after.0 })
 }
 
 fn dead_letters(file: &File, options: &Overrides) -> Result<dead_letters::Config, Error> {

@@ -41,7 +41,12 @@ pub struct Row {
 impl Row {
     /// Whether its owner wrote it so recently, by the clocks of both, that it may be taken to be alive. `now` is in milliseconds since 1970.
     pub fn is_recent(&self, now: u64) -> bool {
-        self.owner.as_ref().is_some_and(|owner| now.saturating_sub(self.heartbeat) < owner.takeover_after)
+        self.owner.as_ref().is_some_and(|owner| self.age(now) < owner.takeover_after)
+    }
+
+    /// How long ago it was written, in milliseconds, by the clocks of both; `now` is in milliseconds since 1970.
+    pub fn age(&self, now: u64) -> u64 {
+        now.saturating_sub(self.heartbeat)
     }
 
     /// The row from which its shard is read anew: nobody's, so that whoever reads now loses it, and without the indices that were written to.
@@ -126,6 +131,13 @@ impl Register {
     /// Every shard of which something is stored, and whose it is.
     pub fn rows(&self) -> impl Iterator<Item = (&str, &Checkpoint, Held)> {
         self.rows.iter().map(|(shard, known)| (shard.as_str(), &known.row.checkpoint, self.held(known)))
+    }
+
+    /// The indices that were written to, by all rows; where two say different UUIDs of one name, that of the row that was written last.
+    pub fn targets(&self) -> BTreeMap<String, String> {
+        let mut rows: Vec<&Row> = self.rows.values().map(|known| &known.row).collect();
+        rows.sort_by_key(|row| row.heartbeat);
+        rows.into_iter().flat_map(|row| row.checkpoint.targets.clone()).collect()
     }
 
     /// Whether a shard is ours.
@@ -215,3 +227,6 @@ impl Register {
         lost.into_iter().filter(|shard| !self.is_mine(shard)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,8 @@ pub mod history;
 pub mod http;
 mod intake;
 pub mod kcl;
+#[cfg(feature = "kinesis")]
+pub mod keeper;
 pub mod learned;
 pub mod leases;
 mod letters;
@@ -21,15 +23,24 @@ mod notices;
 pub mod panics;
 mod parked;
 mod part;
+pub mod readiness;
+#[cfg(feature = "kinesis")]
+pub mod reading;
 pub mod replay;
 mod request;
+pub mod rewind;
+#[cfg(feature = "kinesis")]
+mod room;
 mod settings;
 mod shared;
+pub mod shelves;
 pub mod standing;
 pub mod sweep;
 pub mod sync;
 mod traffic;
 mod verdicts;
+#[cfg(feature = "kinesis")]
+pub mod worker;
 
 use std::future::pending;
 
