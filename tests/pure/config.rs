@@ -224,6 +224,7 @@ fn what_is_wrong_in_a_file_is_said_with_its_place_and_a_suggestion() {
         "[source]\nname = \"ledger\"",
         "[snk]\nurl = \"local:x.db\"",
         "[checkpoint]\nurl = \"sink\"",
+        "[http]\nlisten = \"localhost:8080\"",
         "[[table]]\nname = \"A\"\n[[table]]\nname = \"B\"\nfeilds = [\"x\"]",
         "[[table]]\nindex = \"a\"",
         "[delivery]\nrequest_bytes = 5",
