@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use revsync::error::Kind;
+use revsync::metrics::Loss;
 use revsync::plan::checkpoint::{Begin, Start};
 use revsync::run::reading::{News, Reading, What};
 use tokio::sync::mpsc::Receiver;
@@ -171,9 +172,30 @@ async fn a_trimmed_position_is_told_before_what_is_left_is_read() {
     let (mut reading, mut heard) = reading(&stream).await;
     let number = revsync::record::SequenceNumber("20".to_owned());
     reading.read("shard-0", Begin::After { position: revsync::record::Position::Sequence { number, sub: None } });
-    assert!(matches!(next(&mut heard).await, What::Loss(why) if why.contains("StartingSequenceNumber 20")));
+    assert!(matches!(next(&mut heard).await, What::Loss { cause: Loss::Trimmed, what } if what.contains("StartingSequenceNumber 20")));
     assert!(matches!(next(&mut heard).await, What::Page(read) if read.page.records.len() == 1));
     assert!(log.lines().iter().any(|line| line.contains("ERROR") && line.contains("lost") && line.contains("shard-0")));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_made_again_under_its_name_is_read_from_its_beginning_and_what_was_left_of_the_other_is_a_loss() {
+    let stream = ScriptedStream::start(vec![Shard::with("shard-0", [10])]).await;
+    let (mut reading, mut heard) = reading(&stream).await;
+    reading.read("shard-0", Begin::Earliest);
+    assert!(matches!(next(&mut heard).await, What::Page(_)));
+    stream.change(|state| state.shards = vec![Shard::with("shard-0", [5])]);
+    stream.instead(|request, _| {
+        let asked = request.json();
+        match request.action.as_str() {
+            "GetRecords" if asked["ShardIterator"] == "shard-0|1" => Some(refuses("ResourceNotFoundException", "no such stream")),
+            "GetShardIterator" if asked["StartingSequenceNumber"] == "10" => {
+                Some(refuses("InvalidArgumentException", "StartingSequenceNumber 10 did not come from this stream."))
+            }
+            _ => None,
+        }
+    });
+    assert!(matches!(next_of_note(&mut heard).await, What::Loss { cause: Loss::Trimmed, .. }));
+    assert!(matches!(next_of_note(&mut heard).await, What::Page(read) if read.page.records[0].data == "5"));
 }
 
 #[tokio::test]
