@@ -34,7 +34,7 @@ async fn two_hundred_shards_whose_pages_nobody_takes_in_hold_no_more_than_their_
     }
     // Until no page comes any more.
     let mut held = Vec::new();
-    while let Ok(news) = timeout(Duration::from_secs(3), heard.recv()).await {
+    while let Ok(news) = timeout(Duration::from_secs(if held.is_empty() { 30 } else { 3 }), heard.recv()).await {
         if let What::Page(read) = news.unwrap().what {
             held.push(read);
         }
