@@ -34,6 +34,8 @@ pub enum Kind {
     Sink,
     /// The dead-letter place cannot be written or read.
     DeadLetters,
+    /// The place of the checkpoints cannot be used as it is.
+    Checkpoints,
     /// A retry budget ran out; nothing is lost, something is not done.
     Pending,
     /// The run was interrupted.

@@ -45,6 +45,29 @@ impl Skip {
     }
 }
 
+/// How records were lost before they could be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// The source does not keep them any more.
+    Trimmed,
+    /// Their shard is not there any more, and was not read to its end.
+    Vanished,
+}
+
+impl Loss {
+    /// Every cause.
+    pub const ALL: [Self; 2] = [Self::Trimmed, Self::Vanished];
+
+    /// The cause's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trimmed => "trimmed",
+            Self::Vanished => "vanished",
+        }
+    }
+}
+
 /// The counts of a run. `received` is always the sum of all the others but `bytes`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {

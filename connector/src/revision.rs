@@ -64,6 +64,8 @@ pub struct Revision {
     pub change: Change,
     /// The source's own metadata as a JSON object; only where it was asked for.
     pub metadata: Option<Document>,
+    /// When it was committed at its source, in milliseconds since 1970; `None` where the source does not say, or not so that it can be used.
+    pub committed: Option<u64>,
 }
 
 /// The highest external version that OpenSearch takes.

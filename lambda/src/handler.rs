@@ -117,6 +117,7 @@ pub fn error_type(kind: Kind) -> &'static str {
         Kind::Source => "Revsync.Event",
         Kind::Sink => "Revsync.Sink",
         Kind::DeadLetters => "Revsync.DeadLetters",
+        Kind::Checkpoints => "Revsync.Checkpoints",
         Kind::Pending => "Revsync.Pending",
         Kind::Interrupted => "Revsync.Interrupted",
         Kind::Bug => "Revsync.Bug",

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use metrics_cloudwatch_embedded::{Builder, Collector};
 use revsync::error::{Error, Kind};
-use revsync::metrics::{Counts, Skip, instruments};
+use revsync::metrics::instruments::{self, Home};
+use revsync::metrics::{Counts, Skip};
 use revsync::record::{Position, SequenceNumber};
 use revsync_lambda::{Answer, Batch, error_type};
 use tracing::Level;
@@ -47,7 +48,8 @@ impl Watch {
         }
         let builder = Builder::new().cloudwatch_namespace(NAMESPACE).with_dimension(DIMENSION, pipeline.to_owned());
         let collector = builder.init().map_err(|error| Error::new(Kind::Bug, format!("metrics cannot be counted: {error}")))?;
-        instruments::announce();
+        instruments::announce(Home::Line);
+        instruments::announce(Home::Function);
         Ok(Self { pipeline: pipeline.to_owned(), collector })
     }
 

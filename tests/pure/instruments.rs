@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use revsync::metrics::instruments::{ALL, Kind};
+use revsync::metrics::instruments::{ALL, Home, Instrument, Kind, announce};
 use revsync::metrics::{Counts, Skip};
 use revsync::run::deliver::Settings;
 use tokio::time::timeout;
@@ -28,21 +28,28 @@ fn shown(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
     entries.collect()
 }
 
+fn all() -> impl Iterator<Item = Instrument> {
+    ALL.into_iter().flat_map(|(_, instruments)| instruments).copied()
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_instrument_is_there_before_anything_happens() {
     let recorder = DebuggingRecorder::new();
     let (snapshotter, _guard) = (recorder.snapshotter(), metrics::set_default_local_recorder(&recorder));
     let bench = Bench::new();
     let _line = bench.line();
+    announce(Home::Function);
+    announce(Home::Worker);
     let shown = shown(&snapshotter);
-    for (name, kind, unit, label, help) in ALL {
+    for (name, kind, unit, label, help) in all() {
         assert!(!help.is_empty() && name.starts_with("revsync_"), "{name}");
         assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
-        let measured = [("bytes", Unit::Bytes), ("seconds", Unit::Seconds)].into_iter().find(|(word, _)| name.contains(word));
+        let units = [("bytes", Unit::Bytes), ("_milliseconds", Unit::Milliseconds), ("_seconds", Unit::Seconds)];
+        let measured = units.into_iter().find(|(word, _)| name.contains(word));
         assert_eq!(unit, measured.map_or(Unit::Count, |(_, unit)| unit), "{name}");
         let is_there = shown.keys().any(|key| key.split('{').next() == Some(name));
-        // A distribution of nothing, and the state of no index, show nothing.
-        assert!(is_there || kind == Kind::Histogram || label == Some("index"), "{name}");
+        // A distribution of nothing, and the state of no index and no shard, show nothing.
+        assert!(is_there || kind == Kind::Histogram || matches!(label, Some("index" | "shard")), "{name}");
     }
     assert!(shown.values().all(|value| *value == 0.0), "{shown:?}");
     for reason in Skip::ALL {
@@ -53,7 +60,7 @@ async fn every_instrument_is_there_before_anything_happens() {
 #[test]
 fn every_instrument_is_documented() {
     let readme = include_str!("../../README.md");
-    for (name, _, _, _, help) in ALL {
+    for (name, _, _, _, help) in all() {
         assert!(readme.contains(&format!("`{name}")) && readme.contains(help), "the README does not explain {name}: {help}");
     }
 }
@@ -131,4 +138,15 @@ async fn what_waits_is_shown_while_it_waits() {
     let after = shown(&snapshotter);
     assert_eq!((after["revsync_index_blocked{index=person}"], after["revsync_source_paused"]), (0.0, 0.0));
     assert_eq!((after["revsync_parked_bytes"], after["revsync_lanes_in_use"]), (0.0, 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_shows_nothing_that_only_a_function_or_a_worker_has() {
+    let recorder = DebuggingRecorder::new();
+    let (snapshotter, _guard) = (recorder.snapshotter(), metrics::set_default_local_recorder(&recorder));
+    let bench = Bench::new();
+    deliver(&mut bench.line(), &records([("Person", "a", 0, put("x"))])).await.unwrap();
+    let others: Vec<&str> = ALL.into_iter().filter(|(home, _)| *home != Home::Line).flat_map(|(_, of)| of).map(|one| one.0).collect();
+    let shown = shown(&snapshotter);
+    assert!(shown.keys().all(|key| !others.contains(&key.split('{').next().unwrap())), "{shown:?}");
 }

@@ -19,6 +19,7 @@ mod dice;
 mod filter_oracle;
 mod fixtures;
 mod golden;
+mod health;
 mod instruments;
 mod lasting;
 mod leaving_rows;

@@ -4,12 +4,15 @@
 //! `error::Exit`.
 
 mod check;
+mod checkpoints;
 mod completions;
 mod config;
 mod dead_letters;
 mod explain;
+mod health;
 mod kcl;
 mod line;
+mod log;
 mod mapping;
 mod options;
 mod parts;
@@ -17,11 +20,13 @@ mod progress;
 mod report;
 mod search;
 mod setup;
+mod shelf;
 mod sweep;
 mod sync;
 mod table;
 mod terminal;
 
+pub use log::may_be_told;
 pub use options::Global;
 pub use parts::{Parts, variables as function_variables};
 pub use progress::Progress;
@@ -32,13 +37,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use tracing::{Level, Metadata};
-use tracing_subscriber::filter::{FilterExt, filter_fn};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-use crate::config::{Environment, File, Overrides, Settings, SinkUrl, parse};
+use crate::config::{Environment, File, LogFormat, Overrides, Settings, SinkUrl, parse};
 use crate::error::{Error, Exit, Kind};
 use crate::metrics::{Counts, Report};
 use options::{Overriding, gather};
@@ -89,7 +89,27 @@ pub enum Command {
     Sweep(sweep::Arguments),
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
+    Health(health::Arguments),
+    Checkpoints(checkpoints::Arguments),
     Completions(completions::Arguments),
+}
+
+impl Command {
+    /// Whether it goes on until it is stopped, with nobody looking on: what it does is in its log then.
+    fn lives_on(&self) -> bool {
+        match self {
+            Self::Sync(_)
+            | Self::Explain(_)
+            | Self::Search(_)
+            | Self::Mapping(_)
+            | Self::Setup(_)
+            | Self::Check(_)
+            | Self::Sweep(_)
+            | Self::Config(_)
+            | Self::DeadLetters(_)
+            | Self::Completions(_) => false,
+        }
+    }
 }
 
 /// What every command is handed.
@@ -167,7 +187,8 @@ fn file(path: Option<&Path>, environment: Environment<'_>) -> Result<File, Error
 /// Does what the command line asks for. `environment` is the only way in which the environment is read, but for what the option parser did.
 pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     let context = Context { terminal: Terminal::of_process(&cli.global, environment), global: &cli.global, environment };
-    log(&cli.global, &context.terminal, environment);
+    let format = log_format(&cli.global, environment);
+    log::start(&cli.global, format, cli.command.lives_on(), &context.terminal, environment);
     let done = match &cli.command {
         Command::Sync(arguments) => sync::run(arguments, &context).await,
         Command::Kcl(arguments) => kcl::run(arguments, &context).await,
@@ -179,33 +200,21 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Sweep(arguments) => sweep::run(arguments, &context).await,
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
+        Command::Health(arguments) => health::run(arguments, &context).await,
+        Command::Checkpoints(arguments) => checkpoints::run(arguments, &context).await,
         Command::Completions(arguments) => completions::run(arguments, &context),
     };
     done.unwrap_or_else(|error| {
-        context.terminal.fail(&error);
+        match format {
+            LogFormat::Text => context.terminal.fail(&error),
+            LogFormat::Json => tracing::error!(help = error.help, "{}", error.what),
+        }
         Exit::Failed
     })
 }
 
-/// Diagnostics on standard error, above a progress bar. RUST_LOG says more exactly what -v says roughly; what could quote a document is not
-/// heard whatever it says.
-fn log(global: &Global, terminal: &Terminal, environment: Environment<'_>) {
-    let level = match (global.quiet, global.verbose) {
-        (true, _) => "error",
-        (false, 0) => "warn",
-        (false, 1) => "warn,revsync=info",
-        (false, 2) => "info,revsync=debug",
-        (false, _) => "debug,revsync=trace",
-    };
-    let filter = environment("RUST_LOG").and_then(|wanted| EnvFilter::try_new(wanted).ok()).unwrap_or_else(|| EnvFilter::new(level));
-    let lines = fmt::layer().with_ansi(terminal.paint_err.0).with_target(global.verbose > 1).with_writer(terminal.log_writer());
-    let lines = if global.verbose > 0 { lines.boxed() } else { lines.without_time().boxed() };
-    // A second command in one process, as in a test, speaks through the first one's writer.
-    let _ = tracing_subscriber::registry().with(lines.with_filter(filter.and(filter_fn(may_be_told)))).try_init();
-}
-
-/// Whether a line can be told to anybody. The finest lines of the libraries below quote requests, and with the right variable in the
-/// environment whole bodies.
-pub fn may_be_told(line: &Metadata<'_>) -> bool {
-    *line.level() < Level::TRACE || line.target().starts_with("revsync")
+/// The form of the log. A file that cannot be read is told of by the command.
+fn log_format(global: &Global, environment: Environment<'_>) -> LogFormat {
+    let written = || file(global.config.as_deref(), environment).map(|file| file.log_format).unwrap_or_default();
+    global.log_format.unwrap_or_else(written)
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
-use crate::config::{Auth, ByteSize, Format, OnDataLoss, Overrides, Span, StartAt};
+use crate::config::{Auth, ByteSize, Format, Listen, LogFormat, OnDataLoss, Overrides, Span, StartAt};
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -25,6 +25,9 @@ pub struct Global {
     /// Say more on standard error; twice for everything
     #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet", env = "REVSYNC_VERBOSE", hide_env_values = true)]
     pub verbose: u8,
+    /// The form of the log on standard error [default: text]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", env = "REVSYNC_LOG_FORMAT", hide_env_values = true)]
+    pub log_format: Option<LogFormat>,
 }
 
 /// Where records come from.
@@ -150,6 +153,14 @@ pub(crate) struct FollowOptions {
     pub on_data_loss: Option<OnDataLoss>,
 }
 
+/// Where it is saved how far a pipeline is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CheckpointOptions {
+    /// Where checkpoints are: sink, the sink itself, or file:PATH [default: sink]
+    #[arg(long, value_name = "PLACE", env = "REVSYNC_CHECKPOINTS", hide_env_values = true)]
+    pub checkpoints: Option<String>,
+}
+
 /// How a pipeline that lives on ends.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Delivery")]
@@ -157,6 +168,21 @@ pub(crate) struct StopOptions {
     /// How long to go on delivering what was read after a stop signal [default: 20s]
     #[arg(long, value_name = "TIME", env = "REVSYNC_GRACE", hide_env_values = true)]
     pub grace: Option<Span>,
+}
+
+/// What is answered over HTTP by a pipeline that lives on.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "HTTP")]
+pub(crate) struct HttpOptions {
+    /// Where to answer: an address with a port, of which 0 is any free one, or none. Whoever reaches it may ask: keep it private
+    #[arg(long, value_name = "ADDRESS:PORT", env = "REVSYNC_HTTP", hide_env_values = true)]
+    pub http: Option<Listen>,
+}
+
+impl Overriding for HttpOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.http = self.http;
+    }
 }
 
 /// Options that say something about the configuration.
@@ -213,6 +239,12 @@ impl Overriding for FollowOptions {
     fn put(&self, over: &mut Overrides) {
         over.start = self.start;
         over.on_data_loss = self.on_data_loss;
+    }
+}
+
+impl Overriding for CheckpointOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.checkpoints = self.checkpoints.clone();
     }
 }
 

@@ -112,8 +112,8 @@ impl Terminal {
 
     /// Where diagnostics go: standard error, above the progress bars.
     pub fn log_writer(&self) -> impl Fn() -> LogWriter + Send + Sync + 'static {
-        let bars = self.bars.clone();
-        move || LogWriter(bars.clone())
+        let (bars, is_painted) = (self.bars.clone(), self.paint_err.0);
+        move || LogWriter { bars: bars.clone(), is_painted }
     }
 
     /// Says why a command failed.
@@ -129,12 +129,16 @@ impl Terminal {
 /// Writes whole lines to standard error while the progress bars step aside. Never fails: of an error tracing would tell on standard error, and
 /// panic where that is closed.
 #[derive(Debug)]
-pub struct LogWriter(MultiProgress);
+pub struct LogWriter {
+    bars: MultiProgress,
+    is_painted: bool,
+}
 
 impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.suspend(|| {
-            let _ = io::stderr().lock().write_all(bytes);
+        let line = one_line(bytes, self.is_painted);
+        self.bars.suspend(|| {
+            let _ = io::stderr().lock().write_all(&line);
         });
         Ok(bytes.len())
     }
@@ -142,6 +146,21 @@ impl Write for LogWriter {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A line of the log as one line: a name of a stream or table may have what would begin another one. Colours, where there are any, stay.
+fn one_line(bytes: &[u8], is_painted: bool) -> Vec<u8> {
+    const ESCAPE: u8 = 0x1b;
+    let mut line = Vec::with_capacity(bytes.len());
+    for byte in bytes.strip_suffix(b"\n").unwrap_or(bytes) {
+        if byte.is_ascii_control() && !(is_painted && *byte == ESCAPE) {
+            line.extend(byte.escape_ascii());
+        } else {
+            line.push(*byte);
+        }
+    }
+    line.push(b'\n');
+    line
 }
 
 /// Text from outside without what a terminal would obey: control characters become U+FFFD, line breaks and tabs a space.
@@ -164,6 +183,12 @@ mod tests {
     fn text_from_outside_cannot_drive_a_terminal() {
         assert_eq!(clean("a\u{1b}[31mb\r\n\tc\u{7}\u{9b}\u{202e}"), "a\u{fffd}[31mb   c\u{fffd}\u{fffd}\u{fffd}");
         assert_eq!(clean("Grüße, 東京"), "Grüße, 東京");
+    }
+
+    #[test]
+    fn an_event_is_one_line_whatever_is_in_a_name() {
+        assert_eq!(one_line(b"a\nERROR forged\r\x1b[31m\tz\n", false), b"a\\nERROR forged\\r\\x1b[31m\\tz\n");
+        assert_eq!(one_line("\u{1b}[31mGrüße\u{1b}[0m\n\n".as_bytes(), true), "\u{1b}[31mGrüße\u{1b}[0m\\n\n".as_bytes());
     }
 
     #[test]

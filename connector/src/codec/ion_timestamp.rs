@@ -2,6 +2,8 @@
 //!
 //! Never invents a part that the source did not give: not a time of day, not an offset, not a digit.
 
+use time::{Date, Month};
+
 use super::ion_binary::{Bytes, damaged};
 use super::ion_number::{Magnitude, magnitude, with_digits};
 use crate::record::Fault;
@@ -108,6 +110,29 @@ fn days_in(year: u16, month: u8) -> u8 {
         2 => 28,
         _ => 31,
     }
+}
+
+/// The moment, in whole milliseconds since 1970; `None` where it is before that, or not given to the second.
+pub(super) fn millis(timestamp: &Timestamp<'_>) -> Option<u64> {
+    let (Some(month), Some(day), Some((hour, minute)), Some(second)) = (timestamp.month, timestamp.day, timestamp.time, timestamp.second)
+    else {
+        return None;
+    };
+    const EPOCH: i64 = 2_440_588;
+    let date = Date::from_calendar_date(timestamp.year.into(), Month::try_from(month).ok()?, day).ok()?;
+    let minutes = (i64::from(date.to_julian_day()) - EPOCH) * 1440 + i64::from(hour) * 60 + i64::from(minute);
+    let seconds = (minutes - i64::from(timestamp.offset.unwrap_or_default())) * 60 + i64::from(second);
+    let mut fraction = 0;
+    if let Some((places, coefficient)) = &timestamp.fraction {
+        let places = *places as usize;
+        with_digits(coefficient.first, coefficient.rest, |digits| {
+            let zeros = places.saturating_sub(digits.len());
+            let digit = |at: usize| at.checked_sub(zeros).and_then(|at| digits.get(at)).map_or(0, |digit| u64::from(digit - b'0'));
+            fraction = digit(0) * 100 + digit(1) * 10 + digit(2);
+        })
+        .ok()?;
+    }
+    u64::try_from(seconds).ok()?.checked_mul(1000)?.checked_add(fraction)
 }
 
 /// Writes a timestamp as its Ion text, without the `T` that ends a year, a month or a day.
@@ -269,6 +294,35 @@ mod tests {
         for cut in [0, 1, 2, 6] {
             assert_eq!(text(&to_the_second[..cut]), Err("undecodable".to_owned()), "{cut} bytes");
         }
+    }
+
+    #[test]
+    fn a_moment_is_told_in_milliseconds_where_it_is_given_to_the_second() {
+        let at = |body: &[u8]| millis(&timestamp(body).unwrap());
+        let second = [0x80, 0x0F, 0xE3, 0x85, 0x9F, 0x97, 0xBB, 0xBB];
+        const EXPECTED: u64 = 1_559_347_199_000;
+        for (fraction, expected) in [
+            (&[][..], 0),
+            (&[0xC3, 0x07], 7),
+            (&[0xC3], 0),
+            (&[0xC1, 0x09], 900),
+            (&[0xC3, 0x03, 0xE7], 999),
+            (&[0xC6, 0x01, 0xE2, 0x40], 123),
+            (&[0xC4, 0x09], 0),
+        ] {
+            assert_eq!(at(&[&second[..], fraction].concat()), Some(EXPECTED + expected), "{fraction:02X?}");
+        }
+        let minute = [&offset(330)[..], &year(2019), &[0x85, 0x9F, 0x97, 0xBB, 0xBB]].concat();
+        assert_eq!(at(&minute), Some(EXPECTED), "an offset changes how it is written, not when it was");
+        let unknown = [&[0xC0][..], &second[1..]].concat();
+        assert_eq!(at(&unknown), Some(EXPECTED));
+        for cut in 3..8 {
+            if let Ok(stamp) = timestamp(&second[..cut]) {
+                assert_eq!(millis(&stamp), None, "{cut} bytes");
+            }
+        }
+        assert_eq!(at(&[0x80, 0x0F, 0xB1, 0x8C, 0x9F, 0x97, 0xBB, 0xBB]), None, "1969");
+        assert_eq!(at(&[0x80, 0x0F, 0xB2, 0x81, 0x81, 0x80, 0x80, 0x80]), Some(0));
     }
 
     #[test]

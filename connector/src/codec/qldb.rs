@@ -9,7 +9,7 @@ use super::ion_binary::{self, Reader, Type, VERSION_MARKER, Value};
 use super::ion_json::{self, write_value};
 use super::ion_symbols::Symbols;
 use super::ion_text::Transcript;
-use super::{Content, Decoder, MAX_FAULTS, Table, revision_hash};
+use super::{Content, Decoder, MAX_FAULTS, Table, ion_timestamp, revision_hash};
 use crate::memory;
 use crate::metrics::{Notes, Skip};
 use crate::record::Fault;
@@ -181,7 +181,14 @@ fn revision_details<'a>(
     } else {
         None
     };
-    Ok(Content::Revision(Revision { table: table.name, id, version, version_type: VersionType::External, change, metadata }))
+    let committed = tx_time.and_then(committed);
+    Ok(Content::Revision(Revision { table: table.name, id, version, version_type: VersionType::External, change, metadata, committed }))
+}
+
+/// When a transaction was committed, in milliseconds since 1970. A revision is as good without it.
+fn committed(tx_time: Value<'_>) -> Option<u64> {
+    let stamp = (tx_time.ion_type == Type::Timestamp && !tx_time.null).then(|| ion_timestamp::timestamp(tx_time.body))?;
+    ion_timestamp::millis(&stamp.ok()?)
 }
 
 /// The source's own metadata as an object: `table`, `id`, `version`, `tableId`, `txId`, `txTime`, `blockAddress`.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::file::{Auth, DeadLettersSection, File, SinkSection, SourceSection, TableRule};
+use super::file::{Auth, DeadLettersSection, File, HttpSection, SinkSection, SourceSection, TableRule};
 use super::schema;
 use crate::aws::Aws;
 use crate::plan::mapping::Deletes;
@@ -73,6 +73,7 @@ fn sample() -> File {
     let defaults = File::default();
     File {
         name: Some("ledger".to_owned()),
+        log_format: defaults.log_format,
         source: SourceSection {
             url: Some("kinesis://ledger?region=eu-west-1".to_owned()),
             aws: Aws {
@@ -97,6 +98,7 @@ fn sample() -> File {
             ..defaults.sink
         },
         delivery: defaults.delivery,
+        checkpoints: defaults.checkpoints,
         dead_letters: DeadLettersSection {
             url: Some("sqs://sqs.eu-west-1.amazonaws.com/123456789012/ledger-dead-letters".to_owned()),
             large: Some("s3://example-dead-letters/ledger".to_owned()),
@@ -105,6 +107,7 @@ fn sample() -> File {
                 assume_role_arn: Some("arn:aws:iam::123456789012:role/dead-letters".to_owned()),
             },
         },
+        http: HttpSection { listen: "127.0.0.1:8080".parse().ok(), ..defaults.http },
         table: vec![TableRule {
             name: "VehicleRegistration".to_owned(),
             index: Some("vehicle_registration".to_owned()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::units::{ByteSize, Span, StartAt};
+use super::units::{ByteSize, Listen, Span, StartAt};
 use crate::aws::Aws;
 use crate::codec::ion_json::{Decimals, NonFinite};
 use crate::plan::breaker::Thresholds;
@@ -22,14 +22,20 @@ use crate::sink::opensearch::config::Secret;
 pub struct File {
     /// The pipeline's name, for messages and metrics. Default: the name of the source.
     pub name: Option<String>,
+    /// The form of the log on standard error: `text`, or `json` with one object for each line. Default: `text`.
+    pub log_format: LogFormat,
     /// Where revisions come from.
     pub source: SourceSection,
     /// Where documents go.
     pub sink: SinkSection,
     /// How operations are sent.
     pub delivery: DeliverySection,
+    /// Where `run` saves how far it is.
+    pub checkpoints: CheckpointsSection,
     /// Where records and operations go that can never succeed.
     pub dead_letters: DeadLettersSection,
+    /// What a pipeline that lives on answers over HTTP: `/` for people, `/live`, `/ready`, `/status` and `/metrics`.
+    pub http: HttpSection,
     /// Rules for tables, one `[[table]]` each; the first that matches a table wins. Without any, every table goes to the index
     /// named after it in lower snake case; with some, a table that no rule names is skipped as `unmapped`. Default: no rules.
     pub table: Vec<TableRule>,
@@ -203,6 +209,24 @@ impl Default for DeliverySection {
     }
 }
 
+/// Where `run` saves how far it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CheckpointsSection {
+    /// The place: `sink`, the sink itself (the index `revsync-checkpoints` of OpenSearch, or a table of the local index); or `file:PATH`. A
+    /// sink `bulk:` and OpenSearch Serverless have no place for them. Default: `sink`.
+    pub url: String,
+    /// After how much silence of the worker that reads a shard another may take over, `1s` to `1h`; each says that it is alive three times as
+    /// often. Default: `30s`.
+    pub takeover_after: Span,
+}
+
+impl Default for CheckpointsSection {
+    fn default() -> Self {
+        Self { url: "sink".to_owned(), takeover_after: Span(Duration::from_secs(30)) }
+    }
+}
+
 /// Where records and operations go that can never succeed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -215,6 +239,35 @@ pub struct DeadLettersSection {
     pub large: Option<String>,
     /// AWS, for a queue and for buckets.
     pub aws: Aws,
+}
+
+/// What a pipeline that lives on answers over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpSection {
+    /// The address and the port, of which 0 is any free one; `none` answers nothing. Whoever reaches it may ask: keep it private.
+    /// Default: `127.0.0.1:8080` for `run`, `none` for `kcl`.
+    pub listen: Option<Listen>,
+    /// How long nothing may be settled, while there is something to settle and everything can be reached, before `/live` says that the
+    /// process is stuck and has to be started anew. Default: `10m`.
+    pub stuck_after: Span,
+}
+
+impl Default for HttpSection {
+    fn default() -> Self {
+        Self { listen: None, stuck_after: Span(Duration::from_secs(10 * 60)) }
+    }
+}
+
+/// The form of the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object for each line
+    Json,
 }
 
 /// What becomes of one table, or of all tables that a pattern names.

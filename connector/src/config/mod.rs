@@ -13,9 +13,12 @@ mod settings;
 mod units;
 
 pub use example::text as example;
-pub use file::{Auth, DeadLettersSection, DeliverySection, File, Format, OnDataLoss, SinkSection, SourceSection, TableRule};
+pub use file::{
+    Auth, CheckpointsSection, DeadLettersSection, DeliverySection, File, Format, HttpSection, LogFormat, OnDataLoss, SinkSection,
+    SourceSection, TableRule,
+};
 pub use load::{Environment, nearest, parse};
 pub use places::{SinkUrl, SourceUrl};
 pub use schema::text as schema;
-pub use settings::{DEFAULT_DEAD_LETTERS, DEFAULT_SINK, Delivery, Overrides, Settings, Sink, Source};
-pub use units::{ByteSize, Span, StartAt};
+pub use settings::{Checkpoints, DEFAULT_DEAD_LETTERS, DEFAULT_SINK, Delivery, Http, Overrides, Settings, Sink, Source};
+pub use units::{ByteSize, Listen, Span, StartAt};

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::file::File;
 
 /// Every table of the file by its path, in the order of the example; the empty path is the file itself.
-pub(super) const TABLES: [&str; 9] =
-    ["", "source", "source.aws", "sink", "sink.aws", "delivery", "dead_letters", "dead_letters.aws", "table"];
+pub(super) const TABLES: [&str; 11] =
+    ["", "source", "source.aws", "sink", "sink.aws", "delivery", "checkpoints", "dead_letters", "dead_letters.aws", "http", "table"];
 
 /// The schema as a JSON document (draft 2020-12).
 pub(super) fn root() -> Value {

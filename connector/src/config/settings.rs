@@ -8,14 +8,14 @@ use std::time::Duration;
 use super::file::{Auth, File, Format, OnDataLoss, SinkSection, TableRule};
 use super::load::Environment;
 use super::places::{SinkUrl, SourceUrl};
-use super::units::{ByteSize, Span, StartAt};
+use super::units::{ByteSize, Listen, Span, StartAt};
 use crate::aws::Aws;
 use crate::error::Error;
 use crate::plan::breaker::Thresholds;
 use crate::plan::checkpoint::Start;
 use crate::sink::opensearch;
 use crate::sink::opensearch::config::{Access, Password, Secret};
-use crate::store::dead_letters;
+use crate::store::{checkpoints, dead_letters};
 
 /// The dead-letter place of a command that names none.
 pub const DEFAULT_DEAD_LETTERS: &str = "file:revsync-dead-letters.jsonl";
@@ -56,8 +56,10 @@ pub struct Overrides {
     pub grace: Option<Span>,
     pub breaker_in_a_row: Option<u32>,
     pub breaker_percent: Option<u32>,
+    pub checkpoints: Option<String>,
     pub dead_letters: Option<String>,
     pub dead_letters_large: Option<String>,
+    pub http: Option<Listen>,
 }
 
 /// Everything a command needs to know, resolved.
@@ -71,8 +73,12 @@ pub struct Settings {
     pub sink: Sink,
     /// How they are sent.
     pub delivery: Delivery,
+    /// Where it is saved how far a pipeline that lives on is.
+    pub checkpoints: Checkpoints,
     /// Where dead letters go.
     pub dead_letters: dead_letters::Config,
+    /// What is answered over HTTP.
+    pub http: Http,
     /// The rules, in their order.
     pub tables: Vec<TableRule>,
 }
@@ -118,6 +124,15 @@ pub struct Sink {
     pub opensearch: Option<opensearch::Config>,
 }
 
+/// Where it is saved how far a pipeline that lives on is, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// The place.
+    pub place: checkpoints::Place,
+    /// After how much silence of a worker another may take over.
+    pub takeover_after: Duration,
+}
+
 /// How operations are sent, resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery {
@@ -135,6 +150,15 @@ pub struct Delivery {
     pub breaker: Thresholds,
     /// How long a pipeline that lives on may take to stop.
     pub grace: Duration,
+}
+
+/// What is answered over HTTP, resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http {
+    /// Where, if it was said.
+    pub listen: Option<Listen>,
+    /// How long nothing may be settled while there is something to settle.
+    pub stuck_after: Duration,
 }
 
 impl Settings {
@@ -158,7 +182,9 @@ impl Settings {
             source,
             sink: sink(&file, &options, environment)?,
             delivery: delivery(&file, &options)?,
+            checkpoints: checkpoints(&file, &options)?,
             dead_letters: dead_letters(&file, &options)?,
+            http: Http { listen: options.http.or(file.http.listen), stuck_after: time("http.stuck_after", file.http.stuck_after)? },
             tables: checked(file.table)?,
         })
     }
@@ -167,7 +193,7 @@ impl Settings {
 fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<Sink, Error> {
     let section = &file.sink;
     let mut url: SinkUrl = options.sink.as_deref().or(section.url.as_deref()).unwrap_or(DEFAULT_SINK).parse()?;
-    let request_timeout = time("request_timeout", options.request_timeout.unwrap_or(file.delivery.request_timeout))?;
+    let request_timeout = time("delivery.request_timeout", options.request_timeout.unwrap_or(file.delivery.request_timeout))?;
     let SinkUrl::OpenSearch { url: address, credentials } = &mut url else { return Ok(Sink { url, opensearch: None }) };
     let opensearch = opensearch::Config {
         access: access(section, options, credentials.take(), environment)?,
@@ -238,10 +264,10 @@ fn one_of(ways: [(&str, Option<Password>); 3]) -> Result<Option<Password>, Error
     }
 }
 
-/// A time that must not be 0; `key` is its key under `[delivery]`.
+/// A time that must not be 0; `key` is its key.
 fn time(key: &str, Span(time): Span) -> Result<Duration, Error> {
     if time.is_zero() {
-        return Err(Error::usage(format!("delivery.{key}: expected a time above 0, found 0s")));
+        return Err(Error::usage(format!("{key}: expected a time above 0, found 0s")));
     }
     Ok(time)
 }
@@ -265,10 +291,20 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         request_operations: count("request_operations", options.request_operations, section.request_operations, 100_000)?,
         requests_in_flight: count("requests_in_flight", options.requests_in_flight, section.requests_in_flight, 64)?,
         linger: options.linger.unwrap_or(section.linger).0,
-        give_up_after: time("give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
+        give_up_after: time("delivery.give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
         grace: options.grace.unwrap_or(section.grace).0,
         breaker: Thresholds { in_a_row: options.breaker_in_a_row.unwrap_or(section.breaker_in_a_row), percent },
     })
+}
+
+fn checkpoints(file: &File, options: &Overrides) -> Result<Checkpoints, Error> {
+    let section = &file.checkpoints;
+    let takeover_after = section.takeover_after;
+    if !(Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&takeover_after.0) {
+        return Err(Error::usage(format!("checkpoints.takeover_after: expected 1s to 1h, found {takeover_after}")));
+    }
+    let place = options.checkpoints.as_deref().unwrap_or(&section.url).parse()?;
+    Ok(Checkpoints { place, takeover_after: takeover_after.0 })
 }
 
 fn dead_letters(file: &File, options: &Overrides) -> Result<dead_letters::Config, Error> {

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -27,6 +28,10 @@ pub struct Span(pub Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartAt(pub Start);
 
+/// Where requests over HTTP are answered, written as `"127.0.0.1:8080"`, or `"none"` where they are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen(pub Option<SocketAddr>);
+
 impl Default for StartAt {
     fn default() -> Self {
         Self(Start::Earliest)
@@ -39,6 +44,7 @@ const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_0
 
 const SIZE_EXPECTED: &str = "a size such as \"5MiB\" (B, KiB, MiB, GiB, kB, MB, GB)";
 const START_EXPECTED: &str = "earliest, latest, or a time such as \"2025-07-31T00:00:00Z\"";
+const LISTEN_EXPECTED: &str = "an IP address with a port, such as \"127.0.0.1:8080\" or \"[::]:8080\", or \"none\"";
 const TIME_EXPECTED: &str = "a time such as \"200ms\" (ms, s, m, h, d)";
 
 /// Splits `5MiB` into its number and its unit, and multiplies. Sizes are read without regard to case, times are not (`m` and `M` mean
@@ -116,6 +122,28 @@ impl FromStr for StartAt {
     }
 }
 
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "none" => Ok(Self(None)),
+            address => {
+                address.parse().map(|address| Self(Some(address))).map_err(|_| format!("expected {LISTEN_EXPECTED}, found {text:?}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("none"),
+            Some(address) => address.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for StartAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -184,6 +212,7 @@ macro_rules! written_with_unit {
 
 written_with_unit!(ByteSize, SIZE_EXPECTED, r"^\s*[0-9]+\s*([KkMmGg]([Ii])?)?[Bb]\s*$");
 written_with_unit!(StartAt, START_EXPECTED, r"^\s*(earliest|latest|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+)\s*$");
+written_with_unit!(Listen, LISTEN_EXPECTED, r"^\s*(none|[0-9.]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+(%[0-9]+)?\]:[0-9]{1,5})\s*$");
 written_with_unit!(Span, TIME_EXPECTED, r"^\s*[0-9]+\s*(ms|s|m|h|d)\s*$");
 
 #[cfg(test)]
@@ -257,6 +286,17 @@ mod tests {
         for ms in [0, 1, 999, 200, 30_000, 300_000, 86_400_000] {
             let span = Span(Duration::from_millis(ms));
             assert_eq!(span.to_string().parse(), Ok(span));
+        }
+    }
+
+    #[test]
+    fn where_to_listen_is_an_address_with_a_port_or_none() {
+        for text in ["127.0.0.1:8080", "0.0.0.0:0", "[::1]:8080", "none"] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+        for text in ["", ":8080", "8080", "localhost:8080", "127.0.0.1", "127.0.0.1:70000", "http://127.0.0.1:8080", "None"] {
+            let error = text.parse::<Listen>().unwrap_err();
+            assert!(error.contains(&format!("{text:?}")) && error.contains("127.0.0.1:8080"), "{error}");
         }
     }
 }

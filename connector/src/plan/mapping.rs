@@ -293,7 +293,15 @@ mod tests {
     const NOW: u64 = 1_700_000_000_000;
 
     fn revision(table: &str, id: &str, change: Change) -> Revision {
-        Revision { table: table.into(), id: id.to_owned(), version: 3, version_type: VersionType::External, change, metadata: None }
+        Revision {
+            table: table.into(),
+            id: id.to_owned(),
+            version: 3,
+            version_type: VersionType::External,
+            change,
+            metadata: None,
+            committed: None,
+        }
     }
 
     fn put(table: &str, id: &str) -> Revision {

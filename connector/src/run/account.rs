@@ -16,7 +16,8 @@ use super::shared::End;
 use super::standing::{Blocked, Reach, Standing};
 use super::traffic::News;
 use crate::error::Error;
-use crate::metrics::{Counts, Skip};
+use crate::metrics::{Counts, Skip, instruments};
+use crate::plan::batch::Slot;
 use crate::plan::ledger::{Ledger, Ticket};
 use crate::plan::outcome::Class;
 use crate::plan::retry::policy;
@@ -93,6 +94,9 @@ impl Account {
     pub(super) fn apply(&mut self, news: News) {
         match news {
             News::Settled(settled) => {
+                if self.standing.is_some() {
+                    tell_freshness(&settled);
+                }
                 for (slot, end) in settled {
                     *match end {
                         End::Indexed => &mut self.counts.indexed,
@@ -168,6 +172,8 @@ impl Account {
         if counts.settled() > state.counts.settled() {
             state.progress = Instant::now();
         }
+        let answers = |counts: &Counts| counts.indexed + counts.deleted + counts.stale + counts.absent;
+        state.stale.add(counts.stale - state.counts.stale, answers(&counts) - answers(&state.counts));
         (state.counts, state.paused, state.bytes_in_flight) = (counts, paused, self.ledger.held());
         let blocked = parked.indices().map(|(index, since, why)| Blocked { index: index.to_string(), since, why: why.to_string() });
         state.blocked = blocked.collect();
@@ -185,4 +191,11 @@ impl Account {
             }
         }
     }
+}
+
+/// How old what the sink took was, by the time at which it was committed.
+fn tell_freshness(settled: &[(Slot<Claim>, End)]) {
+    let now = clock::millis();
+    let written = settled.iter().filter(|(_, end)| matches!(end, End::Indexed | End::Deleted));
+    instruments::freshness(written.filter_map(|(slot, _)| Some(now.saturating_sub(slot.attached.committed?))));
 }

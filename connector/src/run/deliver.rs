@@ -158,7 +158,16 @@ impl Deliver {
         } else {
             let content = read_again(&mut self.decoder, letter, &mut self.account.counts.notes);
             let table = letter.table.as_deref().map(Into::into);
-            let claim = Claim { ticket, origin, position: letter.position.clone(), unit: letter.unit, part: letter.part, payload, table };
+            let claim = Claim {
+                ticket,
+                origin,
+                position: letter.position.clone(),
+                unit: letter.unit,
+                part: letter.part,
+                payload,
+                table,
+                committed: None,
+            };
             self.unit(claim, content).await?;
         }
         self.account.ledger.close(ticket);
@@ -197,6 +206,7 @@ impl Deliver {
                     part,
                     payload: user_record.payload.clone(),
                     table: None,
+                    committed: None,
                 };
                 self.unit(claim, content).await?;
                 number += 1;
@@ -212,7 +222,7 @@ impl Deliver {
             Content::Skip(reason) => Planned::Skip(reason),
             Content::Fault(fault) => Planned::Fault(fault),
             Content::Revision(revision) => {
-                claim.table = Some(revision.table.clone());
+                (claim.table, claim.committed) = (Some(revision.table.clone()), revision.committed);
                 intake::plan(&mut self.mapping, revision)?.0
             }
         };

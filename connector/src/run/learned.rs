@@ -11,7 +11,7 @@ use super::gate::Gate;
 use super::part::Open;
 use super::settings::Settings;
 use super::verdicts::Verdict;
-use crate::metrics::instruments;
+use crate::metrics::instruments::{self, Home};
 use crate::plan::breaker::{Breaker, Sample, Thresholds};
 use crate::plan::limits::HARD_LIMIT;
 use crate::plan::outcome::Class;
@@ -39,7 +39,7 @@ impl Learned {
     /// Nothing is known yet; the limits are those of the settings.
     pub fn new(settings: &Settings) -> Self {
         // Once for all lines: it would set back what those before this one show.
-        instruments::announce();
+        instruments::announce(Home::Line);
         let most = settings.requests_in_flight.max(1);
         Self {
             gate: Gate::new(most, settings.request_bytes.saturating_mul(most)),

@@ -32,6 +32,8 @@ pub(super) struct Claim {
     pub(super) part: u32,
     pub(super) payload: Bytes,
     pub(super) table: Option<Arc<str>>,
+    /// When the revision was committed at its source, in milliseconds since 1970, where it says so.
+    pub(super) committed: Option<u64>,
 }
 
 impl Claim {

@@ -10,18 +10,27 @@ pub mod clock;
 pub mod deliver;
 pub mod explain;
 mod gate;
+pub mod history;
+pub mod http;
 mod intake;
 pub mod kcl;
 pub mod learned;
+pub mod leases;
 mod letters;
 mod notices;
 pub mod panics;
 mod parked;
 mod part;
+#[cfg(feature = "kinesis")]
+pub mod reading;
 pub mod replay;
+pub mod rewind;
 mod request;
+#[cfg(feature = "kinesis")]
+mod room;
 mod settings;
 mod shared;
+pub mod shelves;
 pub mod standing;
 pub mod sweep;
 pub mod sync;

@@ -1,7 +1,7 @@
 //! What a pipeline that lives on has come to: how far each shard is, whether both ends can be reached, what is failing and why.
 //!
-//! Written by those who do the work, read by those who answer for it: who saves checkpoints, and who answers over HTTP. Decides nothing and
-//! waits for nothing; a line without anybody beside it keeps none.
+//! Written by those who do the work, read by those who answer for it: who saves checkpoints, and who answers over HTTP. Decides nothing (that
+//! is [`plan::health`](crate::plan::health)) and waits for nothing; a line without anybody beside it keeps none.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::clock;
-use crate::metrics::Counts;
+use super::history::{Lags, Rate, Share};
+use crate::metrics::{Counts, Loss, instruments};
+pub use crate::plan::health::Phase;
+use crate::plan::health::{self, CAUGHT_UP, Place, Role, Shards, Summary};
 use crate::plan::ledger::Settled;
 
 /// What a pipeline has come to, shared.
@@ -32,22 +35,6 @@ pub struct About {
     pub checkpoints: String,
     /// Who this process is among those that could do the same.
     pub owner: String,
-}
-
-/// What a pipeline does at present.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
-    /// It looks for its two ends.
-    Starting,
-    /// Another one does the work, and this one takes over when that stops.
-    Waiting {
-        /// Who does the work.
-        owner: String,
-    },
-    /// It reads and delivers.
-    Running,
-    /// It was told to stop.
-    Stopping,
 }
 
 /// What a pipeline has come to.
@@ -79,12 +66,29 @@ pub struct State {
     pub paused: bool,
     /// When something was settled last.
     pub progress: Instant,
-    /// How often something was lost before it could be read.
-    pub data_loss: u64,
+    /// How often something was lost before it could be read, by its cause.
+    pub data_loss: BTreeMap<Loss, u64>,
+    /// How many of the last answers said that the index has something at least as new.
+    pub stale: Share,
     /// The last dead letter: when, in milliseconds since 1970, and its reason.
     pub last_dead_letter: Option<(u64, String)>,
     /// The last error: when, in milliseconds since 1970, and what it says.
     pub last_error: Option<(u64, String)>,
+    /// What was, as often as [`Standing::look`] was called.
+    pub past: Past,
+}
+
+/// What a pipeline had come to before.
+#[derive(Debug, Clone)]
+pub struct Past {
+    /// By the shard's name.
+    pub shards: BTreeMap<String, (Lags, Rate)>,
+    /// Units read.
+    pub received: Rate,
+    /// Units settled.
+    pub settled: Rate,
+    /// When there was last nothing to do, or something known that kept it from being done.
+    pub excused: Instant,
 }
 
 /// Whether one end of the line can be reached.
@@ -158,12 +162,14 @@ pub struct Shard {
     pub oldest: Option<u64>,
     /// What hinders its reading.
     pub trouble: Option<String>,
+    /// When its checkpoint was saved last, or found to be what it should be.
+    pub saved: Option<Instant>,
 }
 
 impl Shard {
     /// A shard of which nothing was read yet.
     pub fn new(phase: ShardPhase) -> Self {
-        Self { phase, settled: None, behind: None, records: 0, unsettled: 0, oldest: None, trouble: None }
+        Self { phase, settled: None, behind: None, records: 0, unsettled: 0, oldest: None, trouble: None, saved: None }
     }
 
     /// How far behind it is, with what was read and is not settled yet; `now` is in milliseconds since 1970.
@@ -194,9 +200,11 @@ impl Standing {
             bytes_in_flight: 0,
             paused: false,
             progress: now,
-            data_loss: 0,
+            data_loss: BTreeMap::new(),
+            stale: Share::default(),
             last_dead_letter: None,
             last_error: None,
+            past: Past { shards: BTreeMap::new(), received: Rate::default(), settled: Rate::default(), excused: now },
         }))
     }
 
@@ -208,5 +216,99 @@ impl Standing {
     /// Something failed that a person should know of.
     pub fn failed(&self, what: &str) {
         self.state().last_error = Some((clock::millis(), what.to_owned()));
+    }
+
+    /// Records were lost before they could be read.
+    pub fn lost(&self, cause: Loss) {
+        *self.state().data_loss.entry(cause).or_default() += 1;
+        instruments::lost(cause);
+    }
+
+    /// The checkpoints of these shards are saved, or are what they should be.
+    pub fn saved<'a>(&self, shards: impl IntoIterator<Item = &'a str>) {
+        let (now, mut state) = (Instant::now(), self.state());
+        for name in shards {
+            if let Some(shard) = state.shards.get_mut(name) {
+                shard.saved = Some(now);
+            }
+        }
+    }
+
+    /// Keeps how things stand now, for whoever wants to know later how they stood. To be called every few seconds.
+    pub fn look(&self) {
+        let (now, at, mut state) = (clock::millis(), Instant::now(), self.state());
+        let State { shards, past, counts, started, .. } = &mut *state;
+        let since = at.duration_since(*started);
+        past.received.add(since, counts.received);
+        past.settled.add(since, counts.settled());
+        past.shards.retain(|name, _| shards.contains_key(name));
+        for (name, shard) in shards {
+            // A closed shard has no lag to look back on.
+            if shard.phase == ShardPhase::Ended {
+                past.shards.remove(name);
+            } else {
+                if !past.shards.contains_key(name) {
+                    past.shards.insert(name.clone(), Default::default());
+                }
+                if let Some((lags, rate)) = past.shards.get_mut(name) {
+                    lags.add(since, if shard.phase == ShardPhase::Reading { shard.lag(now) } else { None });
+                    rate.add(since, shard.records);
+                }
+            }
+        }
+        let summary = state.summary(now);
+        if !summary.has_work() || summary.is_hindered() {
+            state.past.excused = at;
+        }
+    }
+}
+
+impl State {
+    /// What health goes by; `now` is in milliseconds since 1970.
+    pub fn summary(&self, now: u64) -> Summary {
+        let reach = |reach: &Reach| match (&reach.trouble, reach.reached) {
+            (Some((since, why)), _) => health::Reach::Unreachable { since: since.elapsed(), why: why.clone() },
+            (None, Some(_)) => health::Reach::Reached,
+            (None, None) => health::Reach::Untried,
+        };
+        let place = |role, address: &String, there| Place { role, address: address.clone(), reach: reach(there) };
+        let About { source, sink, dead_letters, checkpoints, .. } = &self.about;
+        let blocked =
+            |Blocked { index, since, why }: &Blocked| health::Blocked { index: index.clone(), since: since.elapsed(), why: why.clone() };
+        Summary {
+            phase: self.phase.clone(),
+            places: vec![
+                place(Role::Source, source, &self.source),
+                place(Role::Sink, sink, &self.sink),
+                place(Role::Checkpoints, checkpoints, &self.checkpoints),
+                place(Role::DeadLetters, dead_letters, &self.dead_letters),
+            ],
+            blocked: self.blocked.iter().map(blocked).collect(),
+            paused: self.paused,
+            shards: self.summary_of_shards(now),
+            stalled: self.progress.max(self.past.excused).elapsed(),
+            data_loss: self.data_loss.values().sum(),
+        }
+    }
+
+    fn summary_of_shards(&self, now: u64) -> Shards {
+        let mut sum = Shards::default();
+        for shard in self.shards.values() {
+            match shard.phase {
+                ShardPhase::Waiting => sum.waiting += 1,
+                ShardPhase::Held { .. } => sum.held += 1,
+                ShardPhase::Ended => {}
+                ShardPhase::Reading => {
+                    let lag = shard.lag(now);
+                    sum.read += 1;
+                    sum.unknown += usize::from(lag.is_none());
+                    sum.behind += usize::from(lag.is_some_and(|lag| lag > CAUGHT_UP));
+                    sum.troubled += usize::from(shard.trouble.is_some());
+                    sum.unsettled += shard.unsettled;
+                    sum.furthest = sum.furthest.max(lag.unwrap_or_default());
+                }
+            }
+        }
+        sum
     }
 }

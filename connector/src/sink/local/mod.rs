@@ -4,6 +4,7 @@
 //! replay however late cannot bring a document back, with a tombstone, without one, or after it was swept. It never judges, retries or reads the text of a document for anything but search,
 //! and never has aliases, mappings or mapping conflicts: routing is stored and no part of a document's identity.
 
+mod documents;
 mod schema;
 mod search;
 mod sweep;
@@ -190,17 +191,25 @@ fn failure(path: &Path, cause: &rusqlite::Error) -> Failure {
         what = format!("{what}; {help}");
     }
     match cause.sqlite_error_code() {
-        Some(
-            ErrorCode::DatabaseBusy
-            | ErrorCode::DatabaseLocked
-            | ErrorCode::DiskFull
-            | ErrorCode::SystemIoFailure
-            | ErrorCode::OutOfMemory
-            | ErrorCode::CannotOpen
-            | ErrorCode::FileLockingProtocolFailed
-            | ErrorCode::OperationInterrupted,
-        ) => Failure::Retry { class: Class::Unavailable, what, after: None },
+        _ if passes(cause) => Failure::Retry { class: Class::Unavailable, what, after: None },
         Some(ErrorCode::TooBig) => Failure::TooLarge { what, limit: None },
         _ => Failure::Misconfigured { what },
     }
+}
+
+/// Whether it may pass by itself.
+fn passes(cause: &rusqlite::Error) -> bool {
+    matches!(
+        cause.sqlite_error_code(),
+        Some(
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::OutOfMemory
+                | ErrorCode::CannotOpen
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::OperationInterrupted,
+        )
+    )
 }

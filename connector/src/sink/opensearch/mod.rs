@@ -2,7 +2,7 @@
 //!
 //! [`request`] makes the body, `client` sends it with a `proof` of who we are (`held` until it is refused; `sign` and `clock` for AWS), `reply` reads the answer (and
 //! `redact` what may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation`
-//! with what it is made, `advice` how far deletes hold in it), `inspect`, `search` and `sweep` are what the commands ask for beside writing.
+//! with what it is made, `advice` how far deletes hold in it), `documents` keeps what is no operation of the line, `inspect`, `search` and `sweep` are what the commands ask for beside writing.
 //!
 //! Tries once and reports. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)), and never makes an index anew that
 //! was there and is gone.
@@ -13,6 +13,7 @@ mod clock;
 pub mod config;
 mod creation;
 mod describe;
+mod documents;
 mod held;
 mod indices;
 mod inspect;
@@ -38,6 +39,7 @@ use serde_json::Value;
 pub use self::advice::Advice;
 use self::client::{Client, Content, Trouble, TroubleKind, segment};
 pub use self::config::Config;
+pub use self::documents::Documents;
 use self::indices::{Admitted, Indices, find};
 pub use self::inspect::Probe;
 use self::request::Portions;

@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Take, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::super::disk::{beside, private, sync_folder};
 use super::Entry;
 use super::letter::read;
 use crate::error::{Error, Kind};
@@ -41,7 +41,7 @@ impl LetterFile {
             Ok(_) => Err(io::Error::other("it is not an ordinary file")),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // Permissions, read-only and full file systems all show themselves only when something is created.
-                let probe = self.beside("probe");
+                let probe = beside(&self.path, "probe");
                 OpenOptions::new().write(true).create_new(true).open(&probe)?;
                 fs::remove_file(&probe)
             }
@@ -121,7 +121,7 @@ impl LetterFile {
         let (mut file, _) = here.locked()?;
         let length = file.metadata()?.len();
         file.rewind()?;
-        let rewritten = here.beside("new");
+        let rewritten = beside(&here.path, "new");
         let result = here.keep_others(file, length, ids, &rewritten);
         if result.is_err() {
             let _ = fs::remove_file(&rewritten);
@@ -154,13 +154,6 @@ impl LetterFile {
         fs::rename(rewritten, &self.path)?;
         sync_folder(&self.path)?;
         Ok(removed.len())
-    }
-
-    /// A name in the same folder that nobody else uses.
-    fn beside(&self, what: &str) -> PathBuf {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        self.path.with_file_name(format!(".{name}.{what}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
     fn error(&self, what: &str, error: &io::Error) -> Error {
@@ -268,15 +261,6 @@ fn ends_torn(file: &mut File, length: u64) -> io::Result<bool> {
     Ok(last[0] != b'\n')
 }
 
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    options
-}
-
 /// Whether the path still names this open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
@@ -293,16 +277,4 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 #[cfg(not(unix))]
 fn is_at(_: &File, _: &Path) -> io::Result<bool> {
     Ok(true)
-}
-
-/// A new name is on stable storage only when its folder is.
-#[cfg(unix)]
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_folder(_: &Path) -> io::Result<()> {
-    Ok(())
 }

@@ -1,0 +1,77 @@
+//! Opens the place where checkpoints are: the sink itself, or a file.
+//!
+//! Refuses a sink that has no place for them, with the way out.
+
+use std::sync::Arc;
+
+use super::line;
+use crate::config::{Settings, SinkUrl};
+use crate::error::Error;
+use crate::run::shelves::{INDEX, InOpenSearch};
+use crate::sink::Sink;
+use crate::sink::opensearch::OpenSearch;
+use crate::sink::opensearch::config::Access;
+use crate::store::checkpoints::{Place, Shelf, ShelfFile};
+
+/// The sink of a pipeline that lives on, and the place of its checkpoints, which may be one and the same. Creates a file where one is to be written; does not reach a server.
+///
+/// # Errors
+/// The sink has no place for checkpoints, or a file cannot be written.
+pub(super) async fn ends(settings: &Settings) -> Result<(Arc<dyn Sink>, Arc<dyn Shelf>), Error> {
+    if let Place::File(path) = &settings.checkpoints.place {
+        let shelf = ShelfFile::open(path)?;
+        return Ok((line::sink(settings).await?, Arc::new(shelf)));
+    }
+    match &settings.sink.url {
+        #[cfg(feature = "local")]
+        SinkUrl::Local(path) => {
+            let local = Arc::new(crate::sink::local::Local::open(path)?);
+            Ok((local.clone(), local))
+        }
+        SinkUrl::OpenSearch { .. } => {
+            refuse_serverless(settings)?;
+            let server = Arc::new(line::opensearch(settings).await?.without_refresh());
+            Ok((server.clone(), Arc::new(InOpenSearch::new(server, INDEX))))
+        }
+        _ => Err(no_place(settings)),
+    }
+}
+
+/// The place alone, of which there has to be one already. `writes` says whether anything is to be changed there.
+///
+/// # Errors
+/// As [`ends`], and where there is no local index.
+pub(super) async fn existing(settings: &Settings, writes: bool) -> Result<Arc<dyn Shelf>, Error> {
+    if let Place::File(path) = &settings.checkpoints.place {
+        return Ok(Arc::new(ShelfFile::look(path)));
+    }
+    match &settings.sink.url {
+        #[cfg(feature = "local")]
+        SinkUrl::Local(path) => {
+            use crate::sink::local::Local;
+            // Also where it is written to: no index is made for that.
+            let existing = Local::open_existing(path)?;
+            Ok(Arc::new(if writes { Local::open(path)? } else { existing }))
+        }
+        SinkUrl::OpenSearch { .. } => {
+            refuse_serverless(settings)?;
+            let server = Arc::new(OpenSearch::connect(settings.opensearch()?).await?);
+            Ok(Arc::new(InOpenSearch::new(server, INDEX)))
+        }
+        _ => Err(no_place(settings)),
+    }
+}
+
+fn refuse_serverless(settings: &Settings) -> Result<(), Error> {
+    let serverless = settings.sink.opensearch.as_ref().is_some_and(|config| matches!(config.access, Access::Aoss(_)));
+    if serverless { Err(no_place(settings)) } else { Ok(()) }
+}
+
+fn no_place(settings: &Settings) -> Error {
+    let url = &settings.sink.url;
+    let what = match url {
+        SinkUrl::OpenSearch { .. } => format!("checkpoints: {url} is OpenSearch Serverless, which cannot keep them"),
+        _ => format!("checkpoints: {url} cannot keep them"),
+    };
+    Error::usage(what).help("name a file for them with --checkpoints file:PATH, on a disk that outlives the process")
+}
