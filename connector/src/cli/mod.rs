@@ -18,6 +18,8 @@ mod options;
 mod parts;
 mod progress;
 mod report;
+#[cfg(feature = "kinesis")]
+mod run;
 mod search;
 mod setup;
 mod shelf;
@@ -80,6 +82,8 @@ pub struct Cli {
 #[expect(missing_docs, reason = "each is documented by its arguments, which clap shows")]
 pub enum Command {
     Sync(sync::Arguments),
+    #[cfg(feature = "kinesis")]
+    Run(run::Arguments),
     Kcl(kcl::Arguments),
     Explain(explain::Arguments),
     Search(search::Arguments),
@@ -107,7 +111,12 @@ impl Command {
             | Self::Sweep(_)
             | Self::Config(_)
             | Self::DeadLetters(_)
+            | Self::Health(_)
+            | Self::Checkpoints(_)
             | Self::Completions(_) => false,
+            #[cfg(feature = "kinesis")]
+            Self::Run(_) => true,
+            Self::Kcl(_) => true,
         }
     }
 }
@@ -191,6 +200,8 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     log::start(&cli.global, format, cli.command.lives_on(), &context.terminal, environment);
     let done = match &cli.command {
         Command::Sync(arguments) => sync::run(arguments, &context).await,
+        #[cfg(feature = "kinesis")]
+        Command::Run(arguments) => run::run(arguments, &context).await,
         Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,
         Command::Search(arguments) => search::run(arguments, &context).await,

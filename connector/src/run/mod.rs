@@ -14,6 +14,8 @@ pub mod history;
 pub mod http;
 mod intake;
 pub mod kcl;
+#[cfg(feature = "kinesis")]
+pub mod keeper;
 pub mod learned;
 pub mod leases;
 mod letters;
@@ -24,8 +26,8 @@ mod part;
 #[cfg(feature = "kinesis")]
 pub mod reading;
 pub mod replay;
-pub mod rewind;
 mod request;
+pub mod rewind;
 #[cfg(feature = "kinesis")]
 mod room;
 mod settings;
@@ -36,6 +38,8 @@ pub mod sweep;
 pub mod sync;
 mod traffic;
 mod verdicts;
+#[cfg(feature = "kinesis")]
+pub mod worker;
 
 use std::future::pending;
 

@@ -16,6 +16,7 @@ use super::notices::Notices;
 use super::panics::guard;
 use super::room::{Room, Taken};
 use crate::error::{Error, Kind};
+use crate::metrics::Loss;
 use crate::plan::checkpoint::Begin;
 use crate::plan::outcome::Class;
 use crate::plan::pace::{Pace, SOONEST, Seen};
@@ -69,7 +70,12 @@ pub enum What {
     /// It is closed and was read to its end: nothing more comes. Its children are not begun before all of it is settled.
     Ended,
     /// Something of it was lost before it was read: why. What is there still comes next.
-    Loss(String),
+    Loss {
+        /// What became of it.
+        cause: Loss,
+        /// In words.
+        what: String,
+    },
     /// It cannot be read at present: why. It is tried again.
     Trouble(String),
     /// It can be read again.
@@ -99,6 +105,11 @@ impl Reading {
         let (news, heard) = channel(WAITING);
         let shared = Arc::new(Shared { kinesis, room: Room::new(room_bytes), notices: Notices::default() });
         (Self { shared, news, tasks: HashMap::new(), begun: 0 }, heard)
+    }
+
+    /// The memory that pages take which are being read or were read and not dropped, in bytes.
+    pub fn room_in_use(&self) -> usize {
+        self.shared.room.in_use()
     }
 
     /// Reads a shard from there on; one that is read already goes on as it is.
@@ -196,7 +207,7 @@ async fn follow(shared: &Shared, mut reader: Reader, teller: &Teller) {
         trouble.is_over(teller).await;
         if let Some(why) = page.loss {
             tracing::error!(shard = %teller.shard, "records were lost before they were read: {why}; reading goes on with the oldest there is");
-            teller.tell(What::Loss(why)).await;
+            teller.tell(What::Loss { cause: Loss::Trimmed, what: why }).await;
             due = began + SOONEST;
             continue;
         }
@@ -233,7 +244,7 @@ async fn judged(shared: &Shared, failure: Failure, teller: &Teller) -> Option<(C
     match shared.kinesis.is_there().await {
         Ok(true) => {
             tracing::error!(shard = %teller.shard, "the stream does not have the shard any more; what was left of it is lost: {what}");
-            teller.tell(What::Loss(what)).await;
+            teller.tell(What::Loss { cause: Loss::Vanished, what }).await;
             teller.tell(What::Ended).await;
         }
         Ok(false) => teller.tell(What::Failed(shared.kinesis.gone())).await,

@@ -52,6 +52,12 @@ impl Room {
         Taken { room: Arc::clone(self), kib }
     }
 
+    /// What is taken, in bytes.
+    pub(super) fn in_use(&self) -> usize {
+        let taken = (self.all as usize).saturating_sub(self.free.available_permits());
+        (taken + *self.owed() as usize) * 1024
+    }
+
     fn owed(&self) -> MutexGuard<'_, u32> {
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -47,7 +47,7 @@ impl Settings {
     }
 
     /// Bytes of records and operations that may wait to be settled; the bodies under way take as much again as one third of the whole.
-    pub(super) fn budget(&self) -> usize {
+    pub fn budget(&self) -> usize {
         self.request_bytes.saturating_mul(self.requests_in_flight).saturating_mul(2)
     }
 

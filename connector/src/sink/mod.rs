@@ -7,6 +7,7 @@ pub mod bulk_file;
 pub mod local;
 pub mod opensearch;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,6 +36,15 @@ pub trait Sink: Send + Sync {
     fn reach(&self) -> Pending<'_, Result<(), Error>> {
         Box::pin(async { Ok(()) })
     }
+
+    /// The indices that are written to, by their names, and the UUID of each: what a checkpoint is worth only with. Empty for what has none.
+    fn targets(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    /// Says which indices were written to before this process began, by [`targets`](Self::targets). One that is gone, or another by now, is
+    /// blocked and not made anew. Of one that is known already nothing changes.
+    fn expecting(&self, _targets: &BTreeMap<String, String>) {}
 
     /// Makes everything written durable; called at the end of a run that came to its end, and before a position is saved elsewhere.
     fn finish(&self) -> Pending<'_, Result<(), Error>>;

@@ -188,7 +188,8 @@ impl Stream {
                 Error::new(Kind::Source, format!("source: {described} cannot be reached: {what}"))
                     .help("check the endpoint: something else than Kinesis may answer there")
             }
-            Failure::Again { what, .. } => Error::new(Kind::Source, format!("source: {described} cannot be reached: {what}"))
+            // It may pass.
+            Failure::Again { what, .. } => Error::new(Kind::Pending, format!("source: {described} cannot be reached: {what}"))
                 .help("check the network, the region and the endpoint"),
         }
     }
