@@ -169,7 +169,8 @@ impl Emulator {
         let mut stream = TcpStream::connect(&self.address).expect("the emulator takes connections");
         // The region and the account that a call is for are told by its signature.
         let scope = format!("AWS4-HMAC-SHA256 Credential=test/20240101/{REGION}/sqs/aws4_request, SignedHeaders=host, Signature=0");
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: {scope}\r\n", self.address);
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: {scope}\r\nX-Amz-Date: 20240101T000000Z\r\n", self.address);
         if path != "/" {
             head = head.replace("/sqs/", "/s3/");
         }

@@ -33,8 +33,10 @@ impl Request {
     }
 }
 
-/// The status and the body of an answer.
+/// The status and the body of an answer; with [`HANGS_UP`], the connection is closed without one.
 pub(crate) type Answer = (u16, String);
+
+pub(crate) const HANGS_UP: u16 = 0;
 
 /// The service. Ends when it is dropped.
 #[derive(Debug)]
@@ -74,7 +76,10 @@ impl Scripted {
                         let mut before = kept.lock().expect("no panic under the lock");
                         let (status, text) = answer(&request, &before);
                         before.push(request);
-                        hyper::Response::builder().status(status).body(Full::new(Bytes::from(text)))
+                        if status == HANGS_UP {
+                            return Err(std::io::Error::from(std::io::ErrorKind::ConnectionAborted));
+                        }
+                        Ok(hyper::Response::builder().status(status).body(Full::new(Bytes::from(text))).expect("a status"))
                     }
                 });
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_kinesis::Client;
 use aws_sdk_kinesis::config::Builder;
 use aws_sdk_kinesis::types::{Shard, StreamDescriptionSummary, StreamStatus};
@@ -50,8 +51,16 @@ impl Kinesis {
     /// [`Kind::Usage`] where no region or no credentials are known; [`Kind::Source`] where the stream is unknown or being deleted, may not be
     /// read, or what answers is no Kinesis.
     pub async fn connect(address: &Address, aws: &Aws) -> Result<Self, Error> {
+        Self::connect_as(address, aws, None).await
+    }
+
+    /// As [`connect`](Self::connect), with these credentials in place of the environment's.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_as(address: &Address, aws: &Aws, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
         let aws = Aws { region: address.reach.region.clone().or_else(|| aws.region.clone()), ..aws.clone() };
-        let sdk = aws.load(None, "add ?region=… to the kinesis:// URL, set region under [source.aws], or AWS_REGION").await?;
+        let sdk = aws.load(credentials, "add ?region=… to the kinesis:// URL, set region under [source.aws], or AWS_REGION").await?;
         let client = |retries| {
             let mut client = Builder::from(&sdk).timeout_config(timeouts()).retry_config(retries);
             if let Some(endpoint) = &address.reach.endpoint {

@@ -1,0 +1,30 @@
+//! A Kinesis data stream as a source: against two emulators, and against a scripted service for what a healthy one seldom does.
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+#[path = "../support/aws.rs"]
+mod aws;
+mod connecting;
+mod failures;
+mod follower;
+#[path = "../support/kinesis.rs"]
+mod kinesis;
+#[path = "../support/log.rs"]
+mod log;
+mod memory;
+mod pages;
+mod script;
+#[path = "../support/scripted_aws.rs"]
+mod scripted_aws;
+mod streams;
+
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use revsync::aws::Aws;
+use revsync::error::Error;
+use revsync::source::kinesis::Kinesis;
+
+/// Reaches a stream, with credentials that every emulator takes.
+async fn connect(url: &str) -> Result<Kinesis, Error> {
+    let credentials = SharedCredentialsProvider::new(Credentials::new("test", "test", None, None, "a test"));
+    Kinesis::connect_as(&url.parse()?, &Aws::default(), Some(&credentials)).await
+}
