@@ -1,17 +1,24 @@
 //! The command as a child of the MultiLangDaemon: against a scripted daemon, and under the real one.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
+#[path = "../support/aws.rs"]
+mod aws;
 mod by_hand;
 #[path = "../support/command.rs"]
 mod command;
 #[path = "../support/dice.rs"]
 mod dice;
 mod ends;
+mod fleet;
 #[path = "../support/kcl.rs"]
 mod kcl;
 mod kills;
+#[path = "../support/kinesis.rs"]
+mod kinesis;
 mod memory;
 mod messages;
+#[path = "../support/multilang.rs"]
+mod multilang;
 #[path = "../support/peak.rs"]
 mod peak;
 mod progress;
@@ -19,6 +26,8 @@ mod progress;
 mod qldb_stream;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
+#[path = "../support/services.rs"]
+mod services;
 #[path = "../support/stalling_opensearch.rs"]
 mod stalling_opensearch;
 
