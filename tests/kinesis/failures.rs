@@ -171,7 +171,7 @@ async fn a_trimmed_position_is_told_before_what_is_left_is_read() {
     let (mut reading, mut heard) = reading(&stream).await;
     let number = revsync::record::SequenceNumber("20".to_owned());
     reading.read("shard-0", Begin::After { position: revsync::record::Position::Sequence { number, sub: None } });
-    assert!(matches!(next(&mut heard).await, What::Loss(why) if why.contains("StartingSequenceNumber 20")));
+    assert!(matches!(next(&mut heard).await, What::Loss { what: why, .. } if why.contains("StartingSequenceNumber 20")));
     assert!(matches!(next(&mut heard).await, What::Page(read) if read.page.records.len() == 1));
     assert!(log.lines().iter().any(|line| line.contains("ERROR") && line.contains("lost") && line.contains("shard-0")));
 }

@@ -105,7 +105,7 @@ impl Follower {
                 self.saved.get_mut(&shard).unwrap().progress = Progress::Ended;
                 self.plan().await;
             }
-            What::Loss(why) => self.losses.push(why),
+            What::Loss { what, .. } => self.losses.push(what),
             What::Trouble(_) | What::Fine => {}
             What::Failed(error) => self.failed = Some(error.to_string()),
         }

@@ -8,6 +8,8 @@ mod conformance;
 mod command;
 
 mod bulk_file;
+mod checkpoint_commands;
+mod checkpoints;
 mod commands;
 mod local_index;
 mod local_search;
@@ -17,5 +19,7 @@ mod peak;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
 mod rules;
+#[path = "../support/shelves.rs"]
+mod shelves;
 mod sweep;
 mod trickle;

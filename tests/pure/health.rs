@@ -67,5 +67,17 @@ fn where_no_worker_answers_there_is_none_that_lives() {
     assert!(done.out.starts_with(&format!("not live: {free}: ")), "{done:?}");
     let (address, _asked) = worker("");
     assert_eq!(ask(&["health"], &address).exit, 1);
-    assert_eq!(ask(&["health"], "nowhere").exit, 2);
+}
+
+#[test]
+fn where_the_worker_answers_is_what_the_configuration_says() {
+    let (address, asked) = worker("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let folder = Folder::new();
+    folder.write("revsync.toml", format!("[http]\nlisten = \"{address}\"\n"));
+    assert_eq!(folder.revsync(&["--config", "revsync.toml", "health"]).exit, 0);
+    assert!(asked.join().unwrap().starts_with("GET /live "));
+    for (http, found) in [("none", "found none"), ("nowhere", "\"nowhere\"")] {
+        let done = ask(&["health"], http);
+        assert!(done.exit == 2 && done.err.contains(found), "{done:?}");
+    }
 }

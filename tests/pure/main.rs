@@ -22,6 +22,7 @@ mod golden;
 mod health;
 mod instruments;
 mod lasting;
+mod leases;
 mod leaving_rows;
 #[path = "../support/line.rs"]
 mod line;
@@ -32,6 +33,7 @@ mod messages;
 mod model;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+mod readiness;
 #[path = "../support/scripted_sink.rs"]
 mod scripted_sink;
 mod sweep;

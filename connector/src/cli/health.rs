@@ -1,7 +1,7 @@
 //! `health`: ask a worker on this machine how it is, for containers that hold no other program to ask with.
 //!
-//! One request to the worker's own address; reaches neither end of the line and reads no configuration file. A worker that does not answer in
-//! time counts as one that does not live.
+//! One request to the worker's own address, as the configuration says it; reaches neither end of the line. A worker that does not answer in time
+//! counts as one that does not live.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -15,7 +15,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::Context;
+use super::options::{HttpOptions, LISTEN};
 use super::terminal::clean;
+use crate::config::Listen;
 use crate::error::{Error, Exit};
 
 /// How long the worker may take. Less than the five seconds that container engines are told to wait.
@@ -33,19 +35,23 @@ Examples:
 Exit codes:
   0  it does
   1  it does not, or it did not answer within 4 seconds
-  2  the address cannot be used")]
+  2  the configuration cannot be used, or says that it answers nowhere")]
 pub struct Arguments {
-    /// Where it listens; 0.0.0.0 and [::] stand for this machine
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", env = "REVSYNC_HTTP", hide_env_values = true)]
-    http: SocketAddr,
+    #[command(flatten)]
+    http: HttpOptions,
     /// Ask whether it is ready instead: whether both ends can be reached and no index is blocked
     #[arg(long)]
     ready: bool,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
+    let settings = context.settings(&[&arguments.http])?;
+    let Listen(Some(listens)) = settings.http.listen.unwrap_or(Listen(Some(LISTEN))) else {
+        return Err(Error::usage("health: expected the address at which the worker answers, found none")
+            .help("give the worker an address with --http or REVSYNC_HTTP, such as 127.0.0.1:8080"));
+    };
     let (path, expected) = if arguments.ready { ("/ready", "ready") } else { ("/live", "live") };
-    let address = on_this_machine(arguments.http);
+    let address = on_this_machine(listens);
     let answer = tokio::time::timeout(PATIENCE, ask(address, path)).await;
     let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
     let (exit, status, said) = match answer {

@@ -2,6 +2,7 @@
 //!
 //! No password is ever an option: other processes can read a command line.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -169,6 +170,9 @@ pub(crate) struct StopOptions {
     #[arg(long, value_name = "TIME", env = "REVSYNC_GRACE", hide_env_values = true)]
     pub grace: Option<Span>,
 }
+
+/// Where `run` answers, and is asked, where nothing else is said.
+pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// What is answered over HTTP by a pipeline that lives on.
 #[derive(Debug, Clone, Args)]

@@ -3,7 +3,6 @@
 //! Opens the parts, in the order in which mistakes are found: what a person has to put right ends it at once, and what may pass is waited
 //! for. Reads nothing and decides nothing itself.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use clap::Args;
 use tokio::time::sleep;
 
 use super::options::{
-    CheckpointOptions, CreationOptions, DeliveryOptions, FollowOptions, HttpOptions, SinkOptions, SourceOptions, StopOptions, gather,
+    CheckpointOptions, CreationOptions, DeliveryOptions, FollowOptions, HttpOptions, LISTEN, SinkOptions, SourceOptions, StopOptions, gather,
 };
 use super::{Context, line, shelf};
 use crate::config::{Listen, OnDataLoss, Settings, SinkUrl, SourceUrl};
@@ -70,8 +69,8 @@ pub struct Arguments {
     http: HttpOptions,
 }
 
-/// Where it answers where nothing else is said.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+/// How often at least positions are saved, and it is looked whether another one has let go.
+const SAVED_EVERY: Duration = Duration::from_secs(5);
 /// How long a stream that cannot be reached is left alone before it is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -183,7 +182,7 @@ async fn prepare(settings: &Settings, address: &Address, owner: &str, standing: 
     let stops_on_data_loss = settings.source.on_data_loss == OnDataLoss::Stop;
     let keeper = Keeper {
         stream,
-        every: leases.heartbeat() / 2,
+        every: (leases.heartbeat() / 2).min(SAVED_EVERY),
         leases,
         standing: Arc::clone(standing),
         sink: Arc::clone(&sink),

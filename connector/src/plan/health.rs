@@ -168,7 +168,7 @@ impl Summary {
         })
     }
 
-    /// Why the pipeline is not ready, in plain words; nothing where it is.
+    /// Why the pipeline is not ready, in plain words; nothing where it is. A place that nobody tried yet counts as one that can be reached.
     pub fn not_ready(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         match &self.phase {
@@ -180,15 +180,8 @@ impl Summary {
         for place in &self.places {
             let (role, address) = (place.role.as_str(), &place.address);
             let name = if address.is_empty() { role.to_owned() } else { format!("{role} {address}") };
-            match &place.reach {
-                Reach::Reached => {}
-                Reach::Unreachable { since, why } => {
-                    reasons.push(format!("the {name} cannot be reached since {}: {why}", in_words(*since)));
-                }
-                // Letters and checkpoints are written when there are any.
-                Reach::Untried if matches!(place.role, Role::Checkpoints | Role::DeadLetters) => {}
-                Reach::Untried if self.phase == Phase::Running => reasons.push(format!("the {name} has not answered yet")),
-                Reach::Untried => {}
+            if let Reach::Unreachable { since, why } = &place.reach {
+                reasons.push(format!("the {name} cannot be reached since {}: {why}", in_words(*since)));
             }
         }
         for Blocked { index, since, why } in &self.blocked {

@@ -23,6 +23,7 @@ mod notices;
 pub mod panics;
 mod parked;
 mod part;
+pub mod readiness;
 #[cfg(feature = "kinesis")]
 pub mod reading;
 pub mod replay;

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::clock;
 use super::history::{Lags, Rate, Share};
+use super::readiness::Readiness;
 use crate::metrics::{Counts, Loss, instruments};
 pub use crate::plan::health::Phase;
 use crate::plan::health::{self, CAUGHT_UP, Place, Role, Shards, Summary};
@@ -89,6 +90,8 @@ pub struct Past {
     pub settled: Rate,
     /// When there was last nothing to do, or something known that kept it from being done.
     pub excused: Instant,
+    /// What the log said last of whether it is ready.
+    pub readiness: Readiness,
 }
 
 /// Whether one end of the line can be reached.
@@ -204,7 +207,13 @@ impl Standing {
             stale: Share::default(),
             last_dead_letter: None,
             last_error: None,
-            past: Past { shards: BTreeMap::new(), received: Rate::default(), settled: Rate::default(), excused: now },
+            past: Past {
+                shards: BTreeMap::new(),
+                received: Rate::default(),
+                settled: Rate::default(),
+                excused: now,
+                readiness: Readiness::default(),
+            },
         }))
     }
 
@@ -234,7 +243,8 @@ impl Standing {
         }
     }
 
-    /// Keeps how things stand now, for whoever wants to know later how they stood. To be called every few seconds.
+    /// Keeps how things stand now, for whoever wants to know later how they stood, and logs when the pipeline is not ready. To be called every
+    /// few seconds.
     pub fn look(&self) {
         let (now, at, mut state) = (clock::millis(), Instant::now(), self.state());
         let State { shards, past, counts, started, .. } = &mut *state;
@@ -259,6 +269,11 @@ impl Standing {
         let summary = state.summary(now);
         if !summary.has_work() || summary.is_hindered() {
             state.past.excused = at;
+        }
+        let change = state.past.readiness.look(&summary, at);
+        drop(state);
+        if let Some(change) = change {
+            change.log();
         }
     }
 }

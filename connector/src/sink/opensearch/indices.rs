@@ -2,14 +2,16 @@
 //!
 //! A missing index NAME is created as NAME-000001 with NAME as its write alias, so that a rebuild can switch the name later; an index or
 //! alias NAME that exists is used as it is. From then on its UUID is known. An index that vanishes, or turns out to be another one, is
-//! blocked until the one that was known is back under its name, or revsync is started again. Before an index gets its first delete, it is
+//! blocked until the one that was known is back under its name, or revsync is started again; where checkpoints hold the UUIDs, until those are
+//! rewound. Before an index gets its first delete, it is
 //! said how far deletes hold there ([`advice`]), and before its first tombstone, the fields of tombstones are mapped. A name that is switched to another index while
 //! revsync writes to it is blocked in the same way: whether the other one holds what was written before is not for us to guess.
 //!
 //! Not covered: servers that tell no UUID, and OpenSearch Serverless, where a missing index is only seen by its own error. A role that may
 //! index but not update (`indices:data/write/update`) gets no UUID from the guards, so a change is seen only when the name is missing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -33,6 +35,8 @@ pub(super) struct Indices {
     known: RwLock<HashMap<Arc<str>, Known>>,
     /// Held while a name is looked up or created, so that requests that run at once do it once.
     looking: tokio::sync::Mutex<()>,
+    /// Whether what is known outlives the process, in checkpoints: starting again then changes nothing.
+    lasting: AtomicBool,
     pub(super) create: bool,
     gc_deletes: String,
     /// Settings and mappings to create an index with, by name.
@@ -77,6 +81,7 @@ impl Indices {
         Self {
             known: RwLock::default(),
             looking: tokio::sync::Mutex::default(),
+            lasting: AtomicBool::new(false),
             create,
             gc_deletes: gc_deletes.to_owned(),
             bodies: HashMap::new(),
@@ -89,6 +94,27 @@ impl Indices {
     pub(super) fn names(&self) -> Vec<Arc<str>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter(|(_, known)| known.blocked.is_none()).map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// The names known so far with the UUIDs that they have to have, also of those that are blocked.
+    pub(super) fn targets(&self) -> BTreeMap<String, String> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let target = |(name, known): (&Arc<str>, &Known)| Some((name.to_string(), known.index.uuid.as_deref()?.to_owned()));
+        known.iter().filter_map(target).collect()
+    }
+
+    /// Names that were written to before, with the UUIDs that they had: each is looked up before it is written to.
+    pub(super) fn expecting(&self, targets: &BTreeMap<String, String>) {
+        self.lasting.store(true, Ordering::Relaxed);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, uuid) in targets {
+            let unseen = || Known {
+                index: Index { alias: false, uuid: Some(uuid.as_str().into()) },
+                blocked: Some(format!("index {name} was not looked up yet").into()),
+                ready: Uses::default(),
+            };
+            known.entry(name.as_str().into()).or_insert_with(unseen);
+        }
     }
 
     /// Makes sure that every index of a request exists and is ready for what it gets, each the first time.
@@ -204,8 +230,8 @@ impl Indices {
             (Some(known), Found::Existed(seen) | Found::Created(seen)) if seen.index.uuid == known.index.uuid => {
                 Known { index: seen.index, blocked: None, ..known }
             }
-            (Some(known), Found::Missing) => Known { blocked: Some(vanished(name)), ..known },
-            (Some(known), Found::Existed(_) | Found::Created(_)) => Known { blocked: Some(replaced(name)), ..known },
+            (Some(known), Found::Missing) => Known { blocked: Some(self.vanished(name)), ..known },
+            (Some(known), Found::Existed(_) | Found::Created(_)) => Known { blocked: Some(self.replaced(name)), ..known },
         };
         self.put(name, known.clone());
         Ok(known)
@@ -261,13 +287,34 @@ impl Indices {
             let changed = reached.and_then(Option::as_deref).is_some_and(|now| now != "_na_" && now != &**uuid);
             let mut its_replies = sent.iter().zip(&mut replies.operations).filter(|(operation, _)| operation.target().index == *name);
             if changed {
-                let what = replaced(name);
+                let what = self.replaced(name);
                 its_replies.for_each(|(_, reply)| *reply = Reply::error(404, "index_not_found_exception", &what));
                 self.put(name, Known { index: index.clone(), blocked: Some(what), ready: ready.and(*uses) });
             } else if its_replies.any(|(_, reply)| reply.error.as_ref().is_some_and(|fault| fault.kind == "index_not_found_exception")) {
-                self.put(name, Known { index: index.clone(), blocked: Some(vanished(name)), ready: ready.and(*uses) });
+                self.put(name, Known { index: index.clone(), blocked: Some(self.vanished(name)), ready: ready.and(*uses) });
             }
         }
+    }
+}
+
+/// What a person can do about an index that is not the one that was written to.
+impl Indices {
+    fn vanished(&self, name: &str) -> Arc<str> {
+        let anew = match self.lasting.load(Ordering::Relaxed) {
+            true => {
+                "stop revsync and run revsync checkpoints rewind earliest, and it is made anew and filled with what the stream still has"
+            }
+            false => "run revsync setup and start again from the earliest position",
+        };
+        format!("index {name} was there and is gone; restore it, or {anew}").into()
+    }
+
+    fn replaced(&self, name: &str) -> Arc<str> {
+        let if_meant = match self.lasting.load(Ordering::Relaxed) {
+            true => "stop revsync and run revsync checkpoints rewind earliest, and it is filled with what the stream still has",
+            false => "start revsync again",
+        };
+        format!("index {name} is no longer the one that was written to before; if the new one is meant, {if_meant}").into()
     }
 }
 
@@ -284,12 +331,4 @@ fn place(admitted: &[Admitted], name: &Arc<str>) -> Option<usize> {
 
 fn missing(what: String) -> Known {
     Known { index: Index { alias: false, uuid: None }, blocked: Some(what.into()), ready: Uses::default() }
-}
-
-fn vanished(name: &str) -> Arc<str> {
-    format!("index {name} was there and is gone; restore it, or run revsync setup and start again from the earliest position").into()
-}
-
-fn replaced(name: &str) -> Arc<str> {
-    format!("index {name} is no longer the one that was written to before; if the new one is meant, start revsync again").into()
 }

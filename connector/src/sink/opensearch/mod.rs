@@ -25,7 +25,7 @@ mod search;
 mod sign;
 mod sweep;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -212,6 +212,14 @@ impl Sink for OpenSearch {
 
     fn reach(&self) -> Pending<'_, Result<(), Error>> {
         Box::pin(async move { self.is_there().await })
+    }
+
+    fn targets(&self) -> BTreeMap<String, String> {
+        self.indices.targets()
+    }
+
+    fn expecting(&self, targets: &BTreeMap<String, String>) {
+        self.indices.expecting(targets);
     }
 
     fn finish(&self) -> Pending<'_, Result<(), Error>> {

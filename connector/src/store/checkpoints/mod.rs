@@ -94,11 +94,11 @@ impl Checkpoints {
     /// # Errors
     /// The shelf cannot be read; or one row cannot: without it, its shard would look like one that was never read.
     pub async fn read(&self) -> Result<Vec<(String, Stamp, Row)>, Error> {
-        let mut rows = Vec::new();
+        let (mut rows, ours) = (Vec::new(), self.pipeline.id(""));
         for stored in self.shelf.read(Some(&self.pipeline)).await? {
-            let kept = row::read(stored).map_err(|unreadable| unreadable.error(self.shelf.name()))?;
-            // Whatever else a shelf may hand out.
-            if kept.pipeline == self.pipeline {
+            // A shelf may hand out the rows of others too: what is wrong with those is not for us.
+            if stored.id.starts_with(&ours) {
+                let kept = row::read(stored).map_err(|unreadable| unreadable.error(self.shelf.name()))?;
                 rows.push((kept.shard, kept.stamp, kept.row));
             }
         }
