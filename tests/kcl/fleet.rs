@@ -21,13 +21,14 @@ const PATIENCE: Duration = Duration::from_secs(150);
 /// The lease table, as the README names it.
 const APPLICATION: &str = "ledger";
 
-/// What makes the daemon quick, and sends it to the emulators.
+/// What makes the daemon quick, and sends it to the emulators. KCL 3 balances leases by the load of the machines, of which there is one here, and
+/// so moves none; as KCL 2 it balances their number.
 fn for_tests(kinesis: &Emulator, aws: &Emulator, worker: &str) -> String {
     let (kinesis, aws) = (kinesis.url(), aws.url());
     format!(
         "kinesisEndpoint = {kinesis}\ndynamoDBEndpoint = {aws}\ncloudwatchEndpoint = {aws}\nworkerIdentifier = {worker}\nmetricsLevel = NONE\n\
-         failoverTimeMillis = 3000\nleaseAssignmentIntervalMillis = 2000\nshardSyncIntervalMillis = 1000\nparentShardPollIntervalMillis = 500\n\
-         idleTimeBetweenReadsInMillis = 250\nworkerMetricsReporterFreqInMillis = 1000\ninMemoryWorkerMetricsCaptureFrequencyMillis = 500\n"
+         failoverTimeMillis = 3000\nclientVersionConfig = CLIENT_VERSION_CONFIG_COMPATIBLE_WITH_2X\nshardSyncIntervalMillis = 1000\nparentShardPollIntervalMillis = 500\n\
+         idleTimeBetweenReadsInMillis = 250\n"
     )
 }
 
@@ -148,13 +149,6 @@ impl Fleet {
         self.table(APPLICATION).into_iter().filter_map(lease).collect()
     }
 
-    /// Which worker assigns the leases of all.
-    fn leader(&self) -> Option<String> {
-        let rows = self.table(&format!("{APPLICATION}-CoordinatorState"));
-        let leader = rows.iter().find(|row| row["key"]["S"] == "Leader")?;
-        Some(leader["ownerName"]["S"].as_str()?.to_owned())
-    }
-
     /// Waits until the index is what it should be.
     fn is_in_the_index(&self, daemons: &[&MultiLang]) {
         let expected = &self.expected;
@@ -234,7 +228,6 @@ fn a_fleet_shares_the_shards_goes_through_a_split_and_a_kill_and_the_index_is_th
     let leases = fleet.share(&[("first", 1), ("second", 1)], &[&first, &second]);
 
     // The shard of the one that is killed later is split while it is written to.
-    assert_eq!(fleet.leader().as_deref(), Some("first"));
     let of_second = leases.iter().find(|lease| lease.owner.as_deref() == Some("second")).unwrap().shard.clone();
     let parent = shards.iter().find(|shard| shard.id == of_second).unwrap();
     let (ids, others) = if parent.id == shards[0].id { (0..60, 60..120) } else { (60..120, 0..60) };
