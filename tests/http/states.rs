@@ -48,7 +48,8 @@ pub fn shard(standing: &Standing, name: &str, lags: impl Fn(u64) -> f32) {
     let mut state = standing.state();
     let number = format!("49653{:051}", state.shards.len() * 7_919 + 100_003);
     let settled = Settled { position: Position::Sequence { number: SequenceNumber(number), sub: None }, arrived: None };
-    let lag = Duration::from_secs_f32(lags(30));
+    // What is caught up is so for as long as the test takes.
+    let lag = Some(Duration::from_secs_f32(lags(30))).filter(|lag| *lag >= seconds(10)).unwrap_or_default();
     let shard = Shard {
         settled: Some(settled),
         behind: Some((lag, Instant::now())),
@@ -94,8 +95,8 @@ pub async fn running() -> Arc<Standing> {
     state.stale.add(31, 10_000);
     state.bytes_in_flight = 3 << 19;
     for (tick, at) in (0..13).map(|tick| (tick, 2 * HOUR - seconds(60) + seconds(5 * tick))) {
-        state.past.received.add(at, 4_100 * tick);
-        state.past.settled.add(at, 4_080 * tick);
+        state.past.received.add(at, received - 4_100 * (12 - tick));
+        state.past.settled.add(at, received - 12 - 4_090 * (12 - tick));
     }
     state.source.is_there();
     state.sink.is_there();
@@ -118,9 +119,11 @@ pub async fn healthy() -> Arc<Standing> {
 
 /// It works, and has not caught up.
 pub async fn behind() -> Arc<Standing> {
-    let standing = healthy().await;
-    shard(&standing, &name(1), |minute| if minute < 8 { 1.0 } else { (minute - 8) as f32 * 11.0 });
-    shard(&standing, &name(2), |minute| (60 * (34 - minute)) as f32);
+    let standing = running().await;
+    shard(&standing, &name(0), |_| 0.3);
+    shard(&standing, &name(1), |minute| if minute < 8 { 1.0 } else { (minute - 8) as f32 * 40.0 + 20.0 });
+    shard(&standing, &name(2), |minute| 2_060.0 - 30.0 * minute as f32);
+    shard(&standing, &name(3), |minute| if minute == 12 { 40.0 } else { 0.3 });
     let mut state = standing.state();
     state.shards.insert(name(4), Shard::new(ShardPhase::Waiting));
     state.shards.insert(name(5), Shard::new(ShardPhase::Ended));
@@ -132,12 +135,12 @@ pub async fn behind() -> Arc<Standing> {
 /// The sink is away.
 pub async fn sink_down() -> Arc<Standing> {
     let standing = running().await;
-    shard(&standing, &name(0), |minute| if minute < 26 { 0.4 } else { (minute - 26) as f32 * 60.0 });
-    shard(&standing, &name(1), |minute| if minute < 27 { 0.4 } else { (minute - 27) as f32 * 60.0 });
+    shard(&standing, &name(0), |minute| if minute < 18 { 0.4 } else { (minute - 18) as f32 * 60.0 + 20.0 });
+    shard(&standing, &name(1), |minute| if minute < 19 { 0.4 } else { (minute - 19) as f32 * 60.0 + 20.0 });
     shard(&standing, &name(2), |_| 0.2);
     let mut state = standing.state();
     state.sink.is_not("connection refused");
-    state.sink.trouble = state.sink.trouble.take().map(|(_, why)| (ago(seconds(190)), why));
+    state.sink.trouble = state.sink.trouble.take().map(|(_, why)| (ago(seconds(740)), why));
     state.last_error = Some((millis() - 21_000, "https://search.example.com: connection refused".to_owned()));
     state.counts.pending = 4_812;
     drop(state);
@@ -147,19 +150,19 @@ pub async fn sink_down() -> Arc<Standing> {
 /// An index cannot be written, and nothing is read because of it; there are dead letters, and something was lost.
 pub async fn blocked() -> Arc<Standing> {
     let standing = running().await;
-    shard(&standing, &name(0), |minute| if minute < 18 { 0.4 } else { (minute - 18) as f32 * 60.0 });
+    shard(&standing, &name(0), |minute| if minute < 18 { 0.4 } else { (minute - 18) as f32 * 60.0 + 20.0 });
     shard(&standing, &name(1), |minute| if minute < 18 { 0.4 } else { (minute - 18) as f32 * 58.0 });
     let why = "cluster_block_exception: index [vehicle_registration] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage \
                watermark, index has read-only-allow-delete block];";
     standing.lost(Loss::Trimmed);
     let mut state = standing.state();
-    state.blocked = vec![Blocked { index: "vehicle_registration".to_owned(), since: ago(seconds(734)), why: why.to_owned() }];
+    state.blocked = vec![Blocked { index: "vehicle_registration".to_owned(), since: ago(seconds(740)), why: why.to_owned() }];
     state.paused = true;
     state.counts.dead_letters = 37;
     state.counts.received += 37;
     state.last_dead_letter =
         Some((millis() - 3_780_000, "mapper_parsing_exception: failed to parse field [ValidFromDate] of type [date]".to_owned()));
-    state.last_error = Some((millis() - 734_000, "the index vehicle_registration is blocked".to_owned()));
+    state.last_error = Some((millis() - 740_000, "the index vehicle_registration is blocked".to_owned()));
     drop(state);
     standing
 }
@@ -182,7 +185,7 @@ pub async fn waiting() -> Arc<Standing> {
 pub async fn thousand() -> Arc<Standing> {
     let standing = running().await;
     for number in 0..1_000 {
-        let behind = if number % 100 == 42 { number as f32 } else { 0.3 };
+        let behind = if number % 100 == 42 { 620.0 + number as f32 } else { 0.3 };
         shard(&standing, &name(number), |minute| if minute < 10 { 0.3 } else { behind * minute as f32 / 30.0 });
     }
     if let Some(shard) = standing.state().shards.get_mut(&name(142)) {

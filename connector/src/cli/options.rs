@@ -26,8 +26,16 @@ pub struct Global {
     /// Say more on standard error; twice for everything
     #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet", env = "REVSYNC_VERBOSE", hide_env_values = true)]
     pub verbose: u8,
-    /// The form of the log on standard error [default: text]
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", env = "REVSYNC_LOG_FORMAT", hide_env_values = true)]
+    /// The form of the log on standard error, text or json [default: text]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        hide_possible_values = true,
+        value_name = "FORMAT",
+        env = "REVSYNC_LOG_FORMAT",
+        hide_env_values = true
+    )]
     pub log_format: Option<LogFormat>,
 }
 

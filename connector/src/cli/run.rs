@@ -17,7 +17,6 @@ use super::{Context, line, shelf};
 use crate::config::{Listen, OnDataLoss, Settings, SinkUrl, SourceUrl};
 use crate::error::{Error, Exit, Kind};
 use crate::run::deliver::Deliver;
-use crate::run::http;
 use crate::run::keeper::Keeper;
 use crate::run::leases::Leases;
 use crate::run::reading::Reading;
@@ -80,14 +79,10 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let address = address(&settings)?;
     line::warn_of_plain_deletes(&settings);
     let stop = line::stop_signal()?;
-    let metrics = http::install(&settings.name)?;
     let owner = owner();
     let standing = Arc::new(Standing::new(about(&settings, &owner)));
     // Before anything is reached: whoever asks is told what is waited for.
-    let server = match settings.http.listen.map_or(Some(LISTEN), |Listen(address)| address) {
-        Some(listen) => Some(http::serve(listen, Arc::clone(&standing), metrics, settings.http.stuck_after).await?),
-        None => None,
-    };
+    let server = line::http(&settings, &standing, Listen(Some(LISTEN))).await?;
     let mut stopped = stop.clone();
     let prepared = tokio::select! {
         biased;
@@ -178,6 +173,7 @@ fn about(settings: &Settings, owner: &str) -> About {
 async fn prepare(settings: &Settings, address: &Address, owner: &str, standing: &Arc<Standing>) -> Result<(Worker, Keeper), Error> {
     let mapping = line::mapping(settings)?;
     let (sink, shelf): (Arc<dyn Sink>, Arc<dyn Shelf>) = shelf::ends(settings).await?;
+    standing.state().about.checkpoints = shelf.name().to_owned();
     let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     standing.state().dead_letters.is_there();
     let stream = Arc::new(reached(address, settings, standing).await?);
