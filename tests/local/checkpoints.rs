@@ -1,5 +1,6 @@
 //! Checkpoints where no server is needed: in a file, and in the local index.
 
+use std::future::{Ready, ready};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,23 +12,23 @@ use revsync::store::checkpoints::{Shelf, ShelfFile};
 use crate::shelves::{Shelves, checkpoints, row};
 
 mod in_a_file {
-    async fn bench() -> Option<crate::shelves::Shelves> {
-        Some(super::bench(|path| std::sync::Arc::new(super::ShelfFile::open(path).unwrap())))
+    fn bench() -> std::future::Ready<Option<crate::shelves::Shelves>> {
+        super::bench(|path| std::sync::Arc::new(super::ShelfFile::open(path).unwrap()))
     }
     crate::shelf_suite!(bench);
 }
 
 mod in_the_local_index {
-    async fn bench() -> Option<crate::shelves::Shelves> {
-        Some(super::bench(|path| std::sync::Arc::new(super::Local::open(path).unwrap())))
+    fn bench() -> std::future::Ready<Option<crate::shelves::Shelves>> {
+        super::bench(|path| std::sync::Arc::new(super::Local::open(path).unwrap()))
     }
     crate::shelf_suite!(bench);
 }
 
-fn bench(open: impl Fn(&Path) -> Arc<dyn Shelf>) -> Shelves {
+fn bench(open: impl Fn(&Path) -> Arc<dyn Shelf>) -> Ready<Option<Shelves>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kept");
-    Shelves { one: open(&path), other: open(&path), keep: Box::new(folder) }
+    ready(Some(Shelves { one: open(&path), other: open(&path), keep: Box::new(folder) }))
 }
 
 #[tokio::test]

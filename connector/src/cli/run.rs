@@ -173,6 +173,7 @@ fn about(settings: &Settings, owner: &str) -> About {
 async fn prepare(settings: &Settings, address: &Address, owner: &str, standing: &Arc<Standing>) -> Result<(Worker, Keeper), Error> {
     let mapping = line::mapping(settings)?;
     let (sink, shelf): (Arc<dyn Sink>, Arc<dyn Shelf>) = shelf::ends(settings).await?;
+    standing.state().about.checkpoints = shelf.name().to_owned();
     let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     standing.state().dead_letters.is_there();
     let stream = Arc::new(reached(address, settings, standing).await?);
