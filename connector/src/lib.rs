@@ -44,7 +44,7 @@
 //! | [`plan`] | pure: every decision. Names, mapping, filters, batches, outcomes, retries, limits, the ledger |
 //! | [`source`] | edge: the records of a shard, in their order |
 //! | [`sink`] | edge: operations in, replies out. OpenSearch, the local index, bulk lines |
-//! | [`store`] | edge: what must survive. Dead letters |
+//! | [`store`] | edge: what must survive. Dead letters, checkpoints |
 //! | [`run`] | shell: the order of effects, time, shutdown |
 //! | [`config`], [`cli`] | what a person says and sees |
 //! | [`error`], [`metrics`], [`aws`] | leaves that everyone may use; `aws` only who may reach out |

@@ -1,4 +1,4 @@
-"""The template as CloudFormation sees it: read, put through the SAM transform, and rendered for a set of parameters.
+"""A template as CloudFormation sees it: read, put through the SAM transform where it asks for that, and rendered for a set of parameters.
 
 What only AWS knows stays as it is written: `Ref` and `Fn::GetAtt` of a resource. Everything else becomes a plain value, so that a test reads
 what would be deployed and not how it is written.
@@ -15,7 +15,8 @@ import cfnlint.decode.cfn_yaml
 from samtranslator.translator.transform import transform
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FILE = ROOT / "infra/template.yaml"
+FUNCTION = ROOT / "infra/template.yaml"
+WORKER = ROOT / "infra/worker.yaml"
 PSEUDO = {
     "AWS::AccountId": "123456789012",
     "AWS::Partition": "aws",
@@ -35,8 +36,8 @@ SECRET = ARN % ("secretsmanager", "secret:search-AbCdEf")
 EXISTING = {"SinkUrl": "https://search.example.com:9200", "SinkAuth": "none"}
 DOMAIN = {"SinkUrl": "https://search-docs-x.eu-west-1.es.amazonaws.com", "SinkAuth": "aws", "DomainName": "docs"}
 
-# Every condition of the template is true in one of these and false in another.
-SETS = {
+# Every condition of a template is true in one of its sets and false in another.
+FUNCTION_SETS = {
     "existing": {**EXISTING, "SilenceHours": "0"},
     "existing-domain": {**DOMAIN, "IndexPattern": "ledger_*", "StreamArn": STREAM, "StreamKeyArn": OTHER_KEY, "PipelineName": "search"},
     "password": {
@@ -62,11 +63,36 @@ SETS = {
     "collection": {"SinkUrl": "https://abc123.eu-west-1.aoss.amazonaws.com", "SinkAuth": "aoss", "CollectionName": "docs"},
 }
 
+TASK = {
+    "Image": "123456789012.dkr.ecr.eu-west-1.amazonaws.com/revsync:1.0.0",
+    "SubnetIds": "subnet-0123456789abcdef0,subnet-0123456789abcdef1",
+    "SecurityGroupIds": "sg-0123456789abcdef0",
+}
+FLEET = {"Mode": "kcl", "Cpu": "1024", "MemoryMiB": "4096"}
+WORKER_SETS = {
+    "existing": {**TASK, **EXISTING, "Running": "false"},
+    "existing-domain": {**TASK, **DOMAIN, "IndexPattern": "ledger_*", "StreamArn": STREAM, "StreamKeyArn": OTHER_KEY, "PipelineName": "search"},
+    "password": {
+        **TASK,
+        **EXISTING,
+        "SinkAuth": "basic",
+        "Username": "revsync",
+        "PasswordSecretArn": SECRET,
+        "PasswordSecretKeyArn": OTHER_KEY,
+        "StreamShards": "4",
+        "AlarmTopicArn": ARN % ("sns", "operators"),
+        "ClusterName": "workers",
+    },
+    "fleet": {**TASK, **DOMAIN, **FLEET, "Tasks": "3", "KeyArn": KEY, "RepositoryArn": ARN % ("ecr", "repository/revsync")},
+    "fleet-from-now-on": {**TASK, **EXISTING, **FLEET, "Start": "latest", "Architecture": "ARM64", "RetentionHours": "24"},
+}
+SETS = {FUNCTION: FUNCTION_SETS, WORKER: WORKER_SETS}
+
 
 @functools.cache
-def written():
-    """The template as it is written, with the short forms of functions spelled out."""
-    return plain(cfnlint.decode.cfn_yaml.load(str(FILE)))
+def written(file):
+    """A template as it is written, with the short forms of functions spelled out."""
+    return plain(cfnlint.decode.cfn_yaml.load(str(file)))
 
 
 def plain(value):
@@ -84,9 +110,11 @@ class NoManagedPolicies:
 
 
 @functools.cache
-def transformed():
-    """The template after the SAM transform, with the package where `aws cloudformation package` puts it."""
-    template = copy.deepcopy(written())
+def transformed(file):
+    """A template after the SAM transform, with the package where `aws cloudformation package` puts it."""
+    template = copy.deepcopy(written(file))
+    if "Transform" not in template:
+        return template
     template["Resources"]["Function"]["Properties"]["CodeUri"] = "s3://packages/bootstrap.zip"
     os.environ.setdefault("AWS_DEFAULT_REGION", PSEUDO["AWS::Region"])
     logging.getLogger("samtranslator").setLevel(logging.CRITICAL)
@@ -94,18 +122,18 @@ def transformed():
 
 
 class Stack:
-    """The template rendered for a set of parameters."""
+    """A template rendered for a set of parameters."""
 
-    def __init__(self, parameters, pseudo=PSEUDO):
-        self.template = transformed()
+    def __init__(self, file, parameters, pseudo=PSEUDO):
+        self.template = transformed(file)
         known = self.template["Parameters"]
         assert not parameters.keys() - known.keys(), parameters.keys() - known.keys()
         self.parameters = {}
         for name, parameter in known.items():
-            value = str(parameters.get(name, parameter["Default"]))
+            value = str(parameters[name] if name in parameters else parameter["Default"])
             assert re.fullmatch(parameter.get("AllowedPattern", ".*"), value), (name, value)
             assert value in map(str, parameter.get("AllowedValues", [value])), (name, value)
-            self.parameters[name] = value.split(",") if parameter["Type"] == "CommaDelimitedList" else value
+            self.parameters[name] = value.split(",") if "List" in parameter["Type"] else value
         self.pseudo = pseudo
         resources = self.template["Resources"]
         self.resources = {
@@ -214,10 +242,10 @@ def as_text(value):
 
 
 @functools.cache
-def stack(name):
-    return Stack(SETS[name])
+def stack(file, name):
+    return Stack(file, SETS[file][name])
 
 
-def resolved(name):
-    """The template of one set without parameters and conditions: the linter then judges what would be deployed."""
-    return {"AWSTemplateFormatVersion": "2010-09-09", "Resources": stack(name).resources}
+def resolved(file, name):
+    """A template of one set without parameters and conditions: the linter then judges what would be deployed."""
+    return {"AWSTemplateFormatVersion": "2010-09-09", "Resources": stack(file, name).resources}

@@ -8,6 +8,7 @@ mod conformance;
 mod command;
 
 mod bulk_file;
+mod checkpoint_commands;
 mod checkpoints;
 mod commands;
 mod local_index;

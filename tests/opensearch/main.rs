@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
 mod access;
+mod checkpoints;
 #[path = "../support/command.rs"]
 mod command;
 mod commands;
@@ -32,6 +33,8 @@ mod replies;
 mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;
+#[path = "../support/shelves.rs"]
+mod shelves;
 mod signatures;
 #[path = "../support/stalling_opensearch.rs"]
 mod stalling_opensearch;

@@ -66,6 +66,7 @@ fn every_key_of_the_example_that_has_a_default_stands_with_it() {
         "region",
         "assume_role_arn",
         "large",
+        "listen",
     ];
     let before_the_rules = config::example().split("\n#[[table]]").next().unwrap().to_owned();
     let text = uncommented(&before_the_rules, |code| !optional.contains(&code.split(" = ").next().unwrap()));
@@ -222,7 +223,8 @@ fn what_is_wrong_in_a_file_is_said_with_its_place_and_a_suggestion() {
         "gzip = true",
         "[source]\nname = \"ledger\"",
         "[snk]\nurl = \"local:x.db\"",
-        "[checkpoints]\nurl = \"sink\"",
+        "[checkpoint]\nurl = \"sink\"",
+        "[http]\nlisten = \"localhost:8080\"",
         "[[table]]\nname = \"A\"\n[[table]]\nname = \"B\"\nfeilds = [\"x\"]",
         "[[table]]\nindex = \"a\"",
         "[delivery]\nrequest_bytes = 5",

@@ -1,6 +1,7 @@
 //! What can be watched: every instrument is there from the start under its documented name, and says the same as the report.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::Unit;
@@ -8,6 +9,8 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use revsync::metrics::instruments::{ALL, Home, Instrument, Kind, announce};
 use revsync::metrics::{Counts, Skip};
 use revsync::run::deliver::Settings;
+use revsync::run::standing::{About, Standing};
+use time::OffsetDateTime;
 use tokio::time::timeout;
 
 use crate::line::{Bench, deliver};
@@ -149,4 +152,32 @@ async fn a_line_shows_nothing_that_only_a_function_or_a_worker_has() {
     let others: Vec<&str> = ALL.into_iter().filter(|(home, _)| *home != Home::Line).flat_map(|(_, of)| of).map(|one| one.0).collect();
     let shown = shown(&snapshotter);
     assert!(shown.keys().all(|key| !others.contains(&key.split('{').next().unwrap())), "{shown:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_as_fresh_as_its_commit_is_old_and_what_was_refused_as_stale_is_a_share() {
+    let recorder = DebuggingRecorder::new();
+    let (snapshotter, _guard) = (recorder.snapshotter(), metrics::set_default_local_recorder(&recorder));
+    let (bench, standing) = (Bench::new(), Arc::new(Standing::new(About::default())));
+    let mut line = bench.line().watched_by(&standing);
+    deliver(&mut line, &records([("Person", "a", 3, put("x")), ("Person", "b", 3, Does::Delete)])).await.unwrap();
+    deliver(&mut line, &records([("Person", "a", 2, put("x")), ("Person", "a", 1, put("x"))])).await.unwrap();
+    let ages: Vec<f64> = snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .filter_map(|(key, _, _, value)| match value {
+            DebugValue::Histogram(values) if key.key().name() == "revsync_freshness_seconds" => Some(values),
+            _ => None,
+        })
+        .flatten()
+        .map(|age| age.into_inner())
+        .collect();
+    let Counts { indexed, deleted, absent, stale, .. } = line.counts();
+    assert_eq!((indexed, deleted + absent, stale), (1, 1, 1));
+    // The revisions of these tests were committed in May 2024.
+    let since = OffsetDateTime::now_utc() - OffsetDateTime::from_unix_timestamp(1_714_557_600).unwrap();
+    assert_eq!(ages.len() as u64, indexed + deleted);
+    assert!(ages.iter().all(|age| (since.as_seconds_f64() - age).abs() < 3_600.0), "{ages:?}");
+    assert_eq!(standing.state().stale.ratio(), Some(1.0 / 3.0));
 }

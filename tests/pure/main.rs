@@ -28,6 +28,7 @@ mod leaving_rows;
 mod line;
 #[path = "../support/log.rs"]
 mod log;
+mod log_format;
 mod memory;
 mod messages;
 mod model;

@@ -33,7 +33,7 @@ fn transcript(folder: &Folder, arguments: &[&str], set: &[(&str, &str)]) -> Stri
 #[test]
 fn help_is_the_golden_file() {
     let folder = Folder::new();
-    let commands: [&[&str]; 17] = [
+    let commands: [&[&str]; 20] = [
         &["--help"],
         &["sync", "--help"],
         &["explain", "--help"],
@@ -48,6 +48,9 @@ fn help_is_the_golden_file() {
         &["dead-letters", "list", "--help"],
         &["dead-letters", "show", "--help"],
         &["dead-letters", "replay", "--help"],
+        &["checkpoints", "--help"],
+        &["checkpoints", "list", "--help"],
+        &["checkpoints", "rewind", "--help"],
         &["health", "--help"],
         &["completions", "--help"],
         &["--version"],

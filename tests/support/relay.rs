@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
 
 #[derive(Debug, Clone, Default)]
 pub struct Relay {
     /// `HOST:PORT` of the server, while it is there.
     server: Arc<Mutex<Option<String>>>,
+    connections: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
 impl Relay {
@@ -20,13 +22,14 @@ impl Relay {
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 let server = relay.server.lock().expect("no panic under the lock").clone();
-                tokio::spawn(async move {
+                let connection = tokio::spawn(async move {
                     if let Some(server) = server
                         && let Ok(mut server) = TcpStream::connect(server).await
                     {
                         let _ = copy_bidirectional(&mut client, &mut server).await;
                     }
                 });
+                relay.connections.lock().expect("no panic under the lock").push(connection.abort_handle());
             }
         });
         url
@@ -37,8 +40,9 @@ impl Relay {
         *self.server.lock().expect("no panic under the lock") = Some(url.trim_start_matches("http://").to_owned());
     }
 
-    /// From now on connections are closed.
+    /// From now on connections are closed, also those that there are.
     pub fn to_nowhere(&self) {
         *self.server.lock().expect("no panic under the lock") = None;
+        self.connections.lock().expect("no panic under the lock").drain(..).for_each(|connection| connection.abort());
     }
 }

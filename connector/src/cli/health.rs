@@ -15,15 +15,13 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::Context;
-use super::options::HttpOptions;
+use super::options::{HttpOptions, LISTEN};
 use super::terminal::clean;
 use crate::config::Listen;
 use crate::error::{Error, Exit};
 
 /// How long the worker may take. Less than the five seconds that container engines are told to wait.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Where `run` answers when nothing else is said.
-const HERE: Listen = Listen(Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080)));
 /// The most bytes of an answer that are shown.
 const MOST: usize = 64 * 1024;
 
@@ -48,7 +46,7 @@ pub struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.http])?;
-    let Listen(Some(listens)) = settings.http.listen.unwrap_or(HERE) else {
+    let Listen(Some(listens)) = settings.http.listen.unwrap_or(Listen(Some(LISTEN))) else {
         return Err(Error::usage("health: expected the address at which the worker answers, found none")
             .help("give the worker an address with --http or REVSYNC_HTTP, such as 127.0.0.1:8080"));
     };

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::options::{CreationOptions, DeliveryOptions, RecordOptions, SinkOptions, StopOptions, gather};
+use super::options::{CreationOptions, DeliveryOptions, HttpOptions, RecordOptions, SinkOptions, StopOptions, gather};
 use super::{Context, line};
 #[cfg(feature = "kinesis")]
 use crate::config::SourceUrl;
-use crate::config::{Settings, SinkUrl};
+use crate::config::{Listen, Settings, SinkUrl};
 use crate::error::{Error, Exit, Kind};
 use crate::run::deliver::Deliver;
 use crate::run::kcl::{Options, kcl};
@@ -52,6 +52,8 @@ pub struct Arguments {
     delivery: DeliveryOptions,
     #[command(flatten)]
     stop: StopOptions,
+    #[command(flatten)]
+    http: HttpOptions,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
@@ -64,6 +66,9 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     line::warn_of_plain_deletes(&settings);
     let stop = line::stop_signal()?;
     let daemon = Daemon::over(BufReader::with_capacity(READ, io::stdin()), answers)?;
+    let standing = Arc::new(Standing::new(about(&settings)));
+    // A port of its own has to be asked for: there is a child for each shard.
+    let server = line::http(&settings, &standing, Listen(None)).await?;
     let gone = daemon.gone();
     let mut stopped = stop.clone();
     let prepared = tokio::select! {
@@ -72,10 +77,12 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         () = gone => return Ok(Exit::Done),
         prepared = prepare(&settings) => prepared,
     };
-    let standing = Arc::new(Standing::new(about(&settings)));
     let mut deliver = prepared?.watched_by(&standing);
     let options = Options { stream: stream(&settings), linger: settings.delivery.linger, grace: settings.delivery.grace };
     kcl(daemon, &mut deliver, &standing, options, stop).await?;
+    if let Some(server) = server {
+        server.stop().await;
+    }
     let counts = deliver.counts();
     tracing::info!(received = counts.received, settled = counts.settled(), dead_letters = counts.dead_letters, "ended");
     Ok(Exit::Done)
@@ -90,7 +97,7 @@ fn take_standard_output() -> io::Result<File> {
 
 /// The settings; whatever has a default in a command that a person looks at has none here.
 fn resolve(arguments: &Arguments, context: &Context<'_>) -> Result<Settings, Error> {
-    let over = gather(&[&arguments.records, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.stop]);
+    let over = gather(&[&arguments.records, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.stop, &arguments.http]);
     let file = context.file()?;
     if over.sink.is_none() && file.sink.url.is_none() {
         let help = "name it with --to, such as --to https://search.example.com, or as url under [sink] in the file of --config";

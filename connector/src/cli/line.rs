@@ -11,14 +11,15 @@ use tokio::sync::watch;
 
 use crate::codec::ion_json::Rules;
 use crate::codec::{self, Decoder};
-use crate::config::{Settings, SinkUrl, SourceUrl, TableRule};
+use crate::config::{Listen, Settings, SinkUrl, SourceUrl, TableRule};
 use crate::error::{Error, Kind};
 use crate::plan::filter::Filter;
 use crate::plan::mapping::{Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
 use crate::record::Bound;
-use crate::run::deliver;
+use crate::run::standing::Standing;
+use crate::run::{deliver, http};
 use crate::sink::Sink;
 use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
@@ -204,6 +205,14 @@ pub(super) fn delivery(settings: &Settings) -> deliver::Settings {
 /// How operations are sent by a pipeline that lives on: it never gives up, and waits for what a person has to put right.
 pub(super) fn lasting_delivery(settings: &Settings) -> deliver::Settings {
     deliver::Settings { give_up_after: None, waits_for_repair: true, ..delivery(settings) }
+}
+
+/// Answers over HTTP how a pipeline stands, from now on, where that is wanted: where it was said, or else at `default`. To be called before the
+/// line is built, so that whoever asks sees it start.
+pub(super) async fn http(settings: &Settings, standing: &Arc<Standing>, default: Listen) -> Result<Option<http::Server>, Error> {
+    let Listen(Some(listen)) = settings.http.listen.unwrap_or(default) else { return Ok(None) };
+    let metrics = http::install(&settings.name)?;
+    http::serve(listen, Arc::clone(standing), metrics, settings.http.stuck_after).await.map(Some)
 }
 
 /// Becomes true with the first SIGINT or SIGTERM; a second one ends the process at once.

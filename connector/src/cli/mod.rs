@@ -102,21 +102,10 @@ impl Command {
     /// Whether it goes on until it is stopped, with nobody looking on: what it does is in its log then.
     fn lives_on(&self) -> bool {
         match self {
-            Self::Sync(_)
-            | Self::Explain(_)
-            | Self::Search(_)
-            | Self::Mapping(_)
-            | Self::Setup(_)
-            | Self::Check(_)
-            | Self::Sweep(_)
-            | Self::Config(_)
-            | Self::DeadLetters(_)
-            | Self::Health(_)
-            | Self::Checkpoints(_)
-            | Self::Completions(_) => false,
             #[cfg(feature = "kinesis")]
             Self::Run(_) => true,
             Self::Kcl(_) => true,
+            _ => false,
         }
     }
 }

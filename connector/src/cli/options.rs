@@ -2,6 +2,7 @@
 //!
 //! No password is ever an option: other processes can read a command line.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -25,8 +26,16 @@ pub struct Global {
     /// Say more on standard error; twice for everything
     #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet", env = "REVSYNC_VERBOSE", hide_env_values = true)]
     pub verbose: u8,
-    /// The form of the log on standard error [default: text]
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", env = "REVSYNC_LOG_FORMAT", hide_env_values = true)]
+    /// The form of the log on standard error, text or json [default: text]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        hide_possible_values = true,
+        value_name = "FORMAT",
+        env = "REVSYNC_LOG_FORMAT",
+        hide_env_values = true
+    )]
     pub log_format: Option<LogFormat>,
 }
 
@@ -169,6 +178,9 @@ pub(crate) struct StopOptions {
     #[arg(long, value_name = "TIME", env = "REVSYNC_GRACE", hide_env_values = true)]
     pub grace: Option<Span>,
 }
+
+/// Where `run` answers, and is asked, where nothing else is said.
+pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// What is answered over HTTP by a pipeline that lives on.
 #[derive(Debug, Clone, Args)]

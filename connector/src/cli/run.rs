@@ -3,7 +3,6 @@
 //! Opens the parts, in the order in which mistakes are found: what a person has to put right ends it at once, and what may pass is waited
 //! for. Reads nothing and decides nothing itself.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +10,13 @@ use clap::Args;
 use tokio::time::sleep;
 
 use super::options::{
-    CheckpointOptions, CreationOptions, DeliveryOptions, FollowOptions, HttpOptions, SinkOptions, SourceOptions, StopOptions, gather,
+    CheckpointOptions, CreationOptions, DeliveryOptions, FollowOptions, HttpOptions, LISTEN, SinkOptions, SourceOptions, StopOptions,
+    gather,
 };
 use super::{Context, line, shelf};
 use crate::config::{Listen, OnDataLoss, Settings, SinkUrl, SourceUrl};
 use crate::error::{Error, Exit, Kind};
 use crate::run::deliver::Deliver;
-use crate::run::http;
 use crate::run::keeper::Keeper;
 use crate::run::leases::Leases;
 use crate::run::reading::Reading;
@@ -70,8 +69,8 @@ pub struct Arguments {
     http: HttpOptions,
 }
 
-/// Where it answers where nothing else is said.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+/// How often at least positions are saved, and it is looked whether another one has let go.
+const SAVED_EVERY: Duration = Duration::from_secs(5);
 /// How long a stream that cannot be reached is left alone before it is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -80,14 +79,10 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let address = address(&settings)?;
     line::warn_of_plain_deletes(&settings);
     let stop = line::stop_signal()?;
-    let metrics = http::install(&settings.name)?;
     let owner = owner();
     let standing = Arc::new(Standing::new(about(&settings, &owner)));
     // Before anything is reached: whoever asks is told what is waited for.
-    let server = match settings.http.listen.map_or(Some(LISTEN), |Listen(address)| address) {
-        Some(listen) => Some(http::serve(listen, Arc::clone(&standing), metrics, settings.http.stuck_after).await?),
-        None => None,
-    };
+    let server = line::http(&settings, &standing, Listen(Some(LISTEN))).await?;
     let mut stopped = stop.clone();
     let prepared = tokio::select! {
         biased;
@@ -178,6 +173,7 @@ fn about(settings: &Settings, owner: &str) -> About {
 async fn prepare(settings: &Settings, address: &Address, owner: &str, standing: &Arc<Standing>) -> Result<(Worker, Keeper), Error> {
     let mapping = line::mapping(settings)?;
     let (sink, shelf): (Arc<dyn Sink>, Arc<dyn Shelf>) = shelf::ends(settings).await?;
+    standing.state().about.checkpoints = shelf.name().to_owned();
     let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     standing.state().dead_letters.is_there();
     let stream = Arc::new(reached(address, settings, standing).await?);
@@ -190,7 +186,7 @@ async fn prepare(settings: &Settings, address: &Address, owner: &str, standing: 
     let stops_on_data_loss = settings.source.on_data_loss == OnDataLoss::Stop;
     let keeper = Keeper {
         stream,
-        every: leases.heartbeat() / 2,
+        every: (leases.heartbeat() / 2).min(SAVED_EVERY),
         leases,
         standing: Arc::clone(standing),
         sink: Arc::clone(&sink),

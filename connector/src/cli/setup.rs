@@ -109,6 +109,10 @@ fn rights(indices: &str) -> String {
       to search      indices:data/read/search*
       to sweep       indices:admin/get, indices:data/write/*, indices:data/read/search*,
                      indices:data/read/scroll*
+      to run         indices:data/write/*, indices:data/read/search, indices:admin/get,
+                     indices:admin/refresh*, indices:admin/create and indices:admin/mapping/put on
+                     revsync-checkpoints, unless checkpoints are elsewhere; without the last two,
+                     where that index exists
       to check       indices:admin/create and indices:admin/delete on NAME-revsync-check-*
 "
     )

@@ -1,4 +1,4 @@
-//! Values that people write with a unit: sizes and times.
+//! Values that people write as a text of their own form: sizes and times with their unit, where a stream is begun with, where to listen.
 //!
 //! Never guesses a unit: a bare number is refused.
 

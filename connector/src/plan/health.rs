@@ -168,7 +168,7 @@ impl Summary {
         })
     }
 
-    /// Why the pipeline is not ready, in plain words; nothing where it is.
+    /// Why the pipeline is not ready, in plain words; nothing where it is. A place that nobody tried yet counts as one that can be reached.
     pub fn not_ready(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         match &self.phase {
@@ -180,22 +180,15 @@ impl Summary {
         for place in &self.places {
             let (role, address) = (place.role.as_str(), &place.address);
             let name = if address.is_empty() { role.to_owned() } else { format!("{role} {address}") };
-            match &place.reach {
-                Reach::Reached => {}
-                Reach::Unreachable { since, why } => {
-                    reasons.push(format!("the {name} cannot be reached since {}: {why}", in_words(*since)));
-                }
-                // Letters and checkpoints are written when there are any.
-                Reach::Untried if matches!(place.role, Role::Checkpoints | Role::DeadLetters) => {}
-                Reach::Untried if self.phase == Phase::Running => reasons.push(format!("the {name} has not answered yet")),
-                Reach::Untried => {}
+            if let Reach::Unreachable { since, why } = &place.reach {
+                reasons.push(format!("the {name} has been unreachable for {}: {why}", in_words(*since)));
             }
         }
         for Blocked { index, since, why } in &self.blocked {
-            reasons.push(format!("the index {index} cannot be written since {}: {why}", in_words(*since)));
+            reasons.push(format!("the index {index} has been blocked for {}: {why}", in_words(*since)));
         }
         if self.paused {
-            reasons.push("nothing more is read, because too much waits for an index that cannot be written".to_owned());
+            reasons.push("nothing more is read, because too much waits for a blocked index".to_owned());
         }
         reasons
     }
@@ -205,7 +198,7 @@ impl Summary {
         let reasons = self.not_ready();
         let (mut tone, mut text) = match (self.stuck(stuck_after), &self.phase, reasons.as_slice()) {
             (Some(why), ..) => (Tone::Bad, format!("Stuck: {why}. It should be started anew.")),
-            (None, Phase::Waiting { owner }, [_]) => (Tone::Idle, format!("Waiting: {owner} does the work.")),
+            (None, Phase::Waiting { .. }, [why]) => (Tone::Idle, format!("Waiting: {why}.")),
             (None, Phase::Starting, [_]) => (Tone::Idle, "Starting.".to_owned()),
             (None, Phase::Stopping, [_]) => (Tone::Idle, "Stopping: what is under way is finished, nothing more is read.".to_owned()),
             (None, _, []) if self.shards.behind > 0 || self.shards.unknown > 0 || self.shards.troubled > 0 => {
@@ -217,7 +210,8 @@ impl Summary {
                 let worst = if *phase == Phase::Running { first } else { others.first().unwrap_or(first) };
                 let more = if self.phase == Phase::Running { others.len() } else { others.len().saturating_sub(1) };
                 let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-                (Tone::Bad, format!("Not ready: {worst}{more}."))
+                let (worst, stop) = shortened(worst);
+                (Tone::Bad, format!("Not ready: {worst}{more}{stop}"))
             }
         };
         if matches!(self.phase, Phase::Running) {
@@ -291,6 +285,15 @@ impl Tone {
             Self::Idle => "idle",
             Self::Bad => "bad",
         }
+    }
+}
+
+/// What has room in a headline, and how it ends: a server's reason may be a paragraph.
+fn shortened(reason: &str) -> (&str, &'static str) {
+    const MOST: usize = 140;
+    match reason.char_indices().nth(MOST) {
+        None => (reason.trim_end_matches(['.', ';']), "."),
+        Some((end, _)) => (reason[..end].rsplit_once(' ').map_or(&reason[..end], |(whole, _)| whole), " …"),
     }
 }
 

@@ -133,13 +133,6 @@ impl Register {
         self.rows.iter().map(|(shard, known)| (shard.as_str(), &known.row.checkpoint, self.held(known)))
     }
 
-    /// The indices that were written to, by all rows; where two say different UUIDs of one name, that of the row that was written last.
-    pub fn targets(&self) -> BTreeMap<String, String> {
-        let mut rows: Vec<&Row> = self.rows.values().map(|known| &known.row).collect();
-        rows.sort_by_key(|row| row.heartbeat);
-        rows.into_iter().flat_map(|row| row.checkpoint.targets.clone()).collect()
-    }
-
     /// Whether a shard is ours.
     pub fn is_mine(&self, shard: &str) -> bool {
         self.rows.get(shard).is_some_and(|known| known.mine)

@@ -6,7 +6,6 @@
 //! Calls may be cancelled at any point: what had been sent may then be done or not, which is found out as after a lost answer. They run one after another; a call that waits for another
 //! does nothing meanwhile.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -72,11 +71,6 @@ impl Leases {
     /// Every shard of which something is stored, how far it is, and whose; as of the last call.
     pub fn rows(&self) -> Vec<(String, Checkpoint, Held)> {
         self.register().rows().map(|(shard, checkpoint, held)| (shard.to_owned(), checkpoint.clone(), held)).collect()
-    }
-
-    /// The indices that were written to, by what all rows say; as of the last call.
-    pub fn targets(&self) -> BTreeMap<String, String> {
-        self.register().targets()
     }
 
     /// Takes shards that are free, or of which nothing is stored, and saves the checkpoint of each. Gives those that are ours now, also those

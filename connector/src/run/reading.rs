@@ -107,7 +107,8 @@ impl Reading {
         (Self { shared, news, tasks: HashMap::new(), begun: 0 }, heard)
     }
 
-    /// The memory that pages take which are being read or were read and not dropped, in bytes.
+    /// The memory that pages take which are being read or were read and not dropped, in bytes; never more than all the room, which a single
+    /// page may exceed.
     pub fn room_in_use(&self) -> usize {
         self.shared.room.in_use()
     }

@@ -52,10 +52,9 @@ impl Room {
         Taken { room: Arc::clone(self), kib }
     }
 
-    /// What is taken, in bytes.
+    /// What is taken of all there is, in bytes.
     pub(super) fn in_use(&self) -> usize {
-        let taken = (self.all as usize).saturating_sub(self.free.available_permits());
-        (taken + *self.owed() as usize) * 1024
+        (self.all as usize).saturating_sub(self.free.available_permits()) * 1024
     }
 
     fn owed(&self) -> MutexGuard<'_, u32> {

@@ -43,7 +43,8 @@ pub trait Sink: Send + Sync {
     }
 
     /// Says which indices were written to before this process began, by [`targets`](Self::targets). One that is gone, or another by now, is
-    /// blocked and not made anew. Of one that is known already nothing changes.
+    /// blocked and not made anew. Of one that is known already nothing changes. Whoever keeps checkpoints says it also where there are none
+    /// yet: what is told to a person about a blocked index depends on that.
     fn expecting(&self, _targets: &BTreeMap<String, String>) {}
 
     /// Makes everything written durable; called at the end of a run that came to its end, and before a position is saved elsewhere.

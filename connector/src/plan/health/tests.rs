@@ -84,43 +84,46 @@ fn a_pipeline_is_ready_when_it_runs_everything_can_be_reached_and_no_index_is_bl
         ("starting", with(good(), |it| it.phase = Phase::Starting), &["it is starting"]),
         ("waiting", with(good(), |it| it.phase = waiting()), &["worker-a does the work; this process takes over when that one stops"]),
         ("stopping", with(good(), |it| it.phase = Phase::Stopping), &["it was told to stop"]),
-        ("source", with(good(), |it| it.places[0].reach = down()), &["the source x://y cannot be reached since 3 min: connection refused"]),
-        ("sink", with(good(), |it| it.places[1].reach = down()), &["the sink x://y cannot be reached since 3 min: connection refused"]),
+        (
+            "source",
+            with(good(), |it| it.places[0].reach = down()),
+            &["the source x://y has been unreachable for 3 min: connection refused"],
+        ),
+        ("sink", with(good(), |it| it.places[1].reach = down()), &["the sink x://y has been unreachable for 3 min: connection refused"]),
         (
             "checkpoints",
             with(good(), |it| it.places[2].reach = down()),
-            &["the place for checkpoints x://y cannot be reached since 3 min: connection refused"],
+            &["the place for checkpoints x://y has been unreachable for 3 min: connection refused"],
         ),
         (
             "dead letters",
             with(good(), |it| it.places[3].reach = down()),
-            &["the place for dead letters x://y cannot be reached since 3 min: connection refused"],
+            &["the place for dead letters x://y has been unreachable for 3 min: connection refused"],
         ),
-        ("an end not tried", with(good(), |it| it.places[1].reach = Reach::Untried), &["the sink x://y has not answered yet"]),
+        ("a sink not tried yet", with(good(), |it| it.places[1].reach = Reach::Untried), &[]),
         ("no letter yet", with(good(), |it| it.places[3].reach = Reach::Untried), &[]),
-        ("no checkpoint yet", with(good(), |it| it.places[2].reach = Reach::Untried), &[]),
         (
             "blocked",
             with(good(), |it| it.blocked = blocked()),
-            &["the index person cannot be written since 12 min: index_closed_exception: closed"],
+            &["the index person has been blocked for 12 min: index_closed_exception: closed"],
         ),
         (
             "paused",
             with(good(), |it| (it.blocked, it.paused) = (blocked(), true)),
             &[
-                "the index person cannot be written since 12 min: index_closed_exception: closed",
-                "nothing more is read, because too much waits for an index that cannot be written",
+                "the index person has been blocked for 12 min: index_closed_exception: closed",
+                "nothing more is read, because too much waits for a blocked index",
             ],
         ),
         (
             "several",
             with(good(), |it| (it.phase, it.places[1].reach) = (Phase::Starting, down())),
-            &["it is starting", "the sink x://y cannot be reached since 3 min: connection refused"],
+            &["it is starting", "the sink x://y has been unreachable for 3 min: connection refused"],
         ),
         (
             "nameless",
             with(good(), |it| it.places[1] = Place { address: String::new(), ..place(Role::Sink, down()) }),
-            &["the sink cannot be reached since 3 min: connection refused"],
+            &["the sink has been unreachable for 3 min: connection refused"],
         ),
     ] {
         assert_eq!(summary.not_ready(), reasons, "{what}");
@@ -149,12 +152,18 @@ fn one_sentence_says_how_it_is() {
         (
             with(idle(), |it| it.places[1].reach = down()),
             Tone::Bad,
-            "Not ready: the sink x://y cannot be reached since 3 min: connection refused. 2 of 4 shards are behind, the furthest by 4 min.",
+            "Not ready: the sink x://y has been unreachable for 3 min: connection refused. 2 of 4 shards are behind, the furthest by 4 min.",
         ),
         (
             with(good(), |it| (it.blocked, it.paused) = (blocked(), true)),
             Tone::Bad,
-            "Not ready: the index person cannot be written since 12 min: index_closed_exception: closed (and 1 more). All 4 shards are caught up.",
+            "Not ready: the index person has been blocked for 12 min: index_closed_exception: closed (and 1 more). All 4 shards are caught up.",
+        ),
+        (
+            with(good(), |it| it.places[1].reach = Reach::Unreachable { since: min(3), why: "word ".repeat(100) }),
+            Tone::Bad,
+            "Not ready: the sink x://y has been unreachable for 3 min: word word word word word word word word word word word word word word word \
+             word word word … All 4 shards are caught up.",
         ),
         (
             idle(),
@@ -162,13 +171,17 @@ fn one_sentence_says_how_it_is() {
             "Stuck: nothing was settled for 1 h, although everything can be reached and 9 records wait. It should be started anew. \
              2 of 4 shards are behind, the furthest by 4 min.",
         ),
-        (with(good(), |it| it.phase = waiting()), Tone::Idle, "Waiting: worker-a does the work."),
+        (
+            with(good(), |it| it.phase = waiting()),
+            Tone::Idle,
+            "Waiting: worker-a does the work; this process takes over when that one stops.",
+        ),
         (with(good(), |it| it.phase = Phase::Starting), Tone::Idle, "Starting."),
         (with(good(), |it| it.phase = Phase::Stopping), Tone::Idle, "Stopping: what is under way is finished, nothing more is read."),
         (
             with(good(), |it| (it.phase, it.places[0].reach) = (Phase::Starting, down())),
             Tone::Bad,
-            "Not ready: the source x://y cannot be reached since 3 min: connection refused.",
+            "Not ready: the source x://y has been unreachable for 3 min: connection refused.",
         ),
         (
             with(good(), |it| it.data_loss = 1),

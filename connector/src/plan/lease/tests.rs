@@ -182,16 +182,6 @@ fn rows_of_others_are_not_removed() {
 }
 
 #[test]
-fn of_two_uuids_of_one_index_the_later_counts() {
-    let with = |uuid: &str, heartbeat| {
-        let checkpoint = Checkpoint { targets: [("person".to_owned(), uuid.to_owned())].into(), ..checkpoint(0) };
-        Row { heartbeat, checkpoint, ..row(None, 1) }
-    };
-    let register = seen(&[("a", 1, with("new", 2)), ("b", 1, with("old", 1))]);
-    assert_eq!(register.targets(), [("person".to_owned(), "new".to_owned())].into());
-}
-
-#[test]
 fn a_rewound_row_is_nobodys_and_knows_no_index() {
     let before = Row {
         checkpoint: Checkpoint { covered: Some(3), targets: [("a".into(), "b".into())].into(), ..checkpoint(1) },

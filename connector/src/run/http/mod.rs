@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -92,6 +92,7 @@ pub async fn serve(listen: SocketAddr, standing: Arc<Standing>, metrics: Prometh
     };
     let listener = TcpListener::bind(listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
+    instruments::announce(Home::Line);
     instruments::announce(Home::Worker);
     standing.look();
     tracing::info!(%address, "http: answers at http://{address}/");
@@ -160,7 +161,7 @@ impl Answers {
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD: nothing can be changed here\n".to_owned());
-            answer.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return answer;
         }
         let of = |good| if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -178,7 +179,7 @@ impl Answers {
             "/metrics" => {
                 self.show();
                 let mut answer = text(StatusCode::OK, self.metrics.render());
-                let format = hyper::header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+                let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
                 answer.headers_mut().insert(CONTENT_TYPE, format);
                 answer
             }
@@ -232,12 +233,14 @@ fn page(body: String) -> Response<Full<Bytes>> {
 }
 
 fn with(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let length = HeaderValue::from(body.len());
     let mut answer = Response::new(Full::new(Bytes::from(body)));
+    answer.headers_mut().insert(CONTENT_LENGTH, length);
     *answer.status_mut() = status;
     for (name, value) in
         [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store"), (HeaderName::from_static("x-content-type-options"), "nosniff")]
     {
-        answer.headers_mut().insert(name, hyper::header::HeaderValue::from_static(value));
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     answer
 }

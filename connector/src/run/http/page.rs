@@ -110,13 +110,15 @@ fn document(out: &mut String, status: &Status, shown: usize) -> fmt::Result {
     )?;
     write!(
         out,
-        "<header><h1>{name}</h1><p class=\"soft\">{} since {}</p></header>\n<p class=\"headline {}\" role=\"status\">{}</p>\n",
+        "<header><h1>{name}</h1><p class=\"soft\">{}, started {} ago</p></header>\n<p class=\"headline {}\" role=\"status\">{}</p>\n",
         status.phase,
         in_words(Duration::from_secs(status.uptime_seconds)),
         tone.as_str(),
         Text(&status.headline.text)
     )?;
-    if status.reasons.len() > 1 {
+    // One that is short stands in the headline as it is.
+    let is_told = |reason: &String| status.headline.text.contains(reason.trim_end_matches(['.', ';']));
+    if status.reasons.len() > 1 || (status.phase == "running" && !status.reasons.iter().all(is_told)) {
         out.push_str("<ul class=\"reasons\">\n");
         for reason in &status.reasons {
             writeln!(out, "<li>{}</li>", Text(reason))?;
@@ -124,12 +126,12 @@ fn document(out: &mut String, status: &Status, shown: usize) -> fmt::Result {
         out.push_str("</ul>\n");
     }
     tiles(out, status)?;
+    todo(out, status)?;
     shards(out, &status.shards, shown)?;
-    places(out, status)?;
     blocked(out, status)?;
+    places(out, status)?;
     events(out, status)?;
     totals(out, status)?;
-    todo(out, status)?;
     write!(
         out,
         "<footer><span>revsync {}</span><span>{}</span><span>{}</span><a href=\"status\">status as JSON</a><a href=\"metrics\">metrics</a>\
@@ -146,7 +148,7 @@ fn tiles(out: &mut String, status: &Status) -> fmt::Result {
     let count = |name: &str| status.counts[name].as_u64().unwrap_or_default();
     let lost: u64 = status.data_loss.values().sum();
     let bad = |is_bad: bool| if is_bad { " class=\"bad\"" } else { "" };
-    let lag = furthest.map_or_else(|| "–".to_owned(), in_words);
+    let lag = furthest.map_or_else(|| "–".to_owned(), roughly);
     let tone = if furthest.is_some_and(|lag| lag > CAUGHT_UP) { " class=\"busy\"" } else { "" };
     out.push_str("<dl class=\"tiles\">\n");
     writeln!(out, "<div><dt>furthest behind</dt><dd{tone}>{lag}</dd></div>")?;
@@ -208,7 +210,7 @@ fn shard(out: &mut String, shard: &ShardStatus) -> fmt::Result {
     let behind = shard.lag();
     let (class, lag) = match behind {
         Some(lag) if lag > CAUGHT_UP => (" busy", in_words(lag)),
-        Some(lag) => ("", in_words(lag)),
+        Some(lag) => ("", roughly(lag)),
         None => (" soft", "–".to_owned()),
     };
     let state = match (shard.phase, &shard.owner, behind) {
@@ -243,6 +245,11 @@ fn shard(out: &mut String, shard: &ShardStatus) -> fmt::Result {
     Ok(())
 }
 
+/// A lag as people want to know it: fractions of a second say nothing.
+fn roughly(lag: Duration) -> String {
+    if lag < Duration::from_secs(1) { "under 1 s".to_owned() } else { in_words(lag) }
+}
+
 /// A position in little room: its end is where positions of a shard differ.
 fn shortened(position: &str) -> String {
     const END: usize = 14;
@@ -275,26 +282,26 @@ fn curve(out: &mut String, lags: &[Option<f32>]) -> fmt::Result {
             None => open = false,
         }
     }
-    let words = in_words(Duration::from_secs_f32(peak));
+    let words = roughly(Duration::from_secs_f32(peak));
     write!(
         out,
-        "<svg viewBox=\"0 0 122 24\" width=\"122\" height=\"24\" role=\"img\" aria-label=\"at most {words} behind in the last 30 min\">\
-         <title>at most {words} behind in the last 30 min</title><path d=\"M0 23.5H122\" stroke=\"currentColor\" stroke-opacity=\".3\"/>\
+        "<div class=\"curve\"><svg viewBox=\"0 0 122 24\" width=\"122\" height=\"24\" role=\"img\" aria-label=\"{words} behind at most in the last 30 min\">\
+         <title>{words} behind at most in the last 30 min</title><path d=\"M0 23.5H122\" stroke=\"currentColor\" stroke-opacity=\".3\"/>\
          <path d=\"{area}\" fill=\"currentColor\" fill-opacity=\".18\"/>\
          <path d=\"{line}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\" stroke-linejoin=\"round\"/></svg>\
-         <span class=\"peak\">at most {words}</span>"
+         <span class=\"peak\">peak {words}</span></div>"
     )
 }
 
 fn places(out: &mut String, status: &Status) -> fmt::Result {
-    out.push_str("<h2>Places</h2>\n<div class=\"card\">\n<table>\n<tbody>\n");
+    out.push_str("<h2>Places</h2>\n<div class=\"card\">\n<table class=\"list\">\n<tbody>\n");
     let places =
         [("source", &status.source), ("sink", &status.sink), ("checkpoints", &status.checkpoints), ("dead letters", &status.dead_letters)];
     for (name, Side { address, reachable, unreachable_seconds, why }) in places {
         let since = in_words(Duration::from_secs(unreachable_seconds.unwrap_or_default()));
         let (class, said) = match reachable {
             Some(true) => ("good", "✓ reachable".to_owned()),
-            Some(false) => ("bad", format!("✗ not reachable since {since}")),
+            Some(false) => ("bad", format!("✗ unreachable for {since}")),
             None => ("soft", "not tried yet".to_owned()),
         };
         writeln!(
@@ -314,10 +321,10 @@ fn blocked(out: &mut String, status: &Status) -> fmt::Result {
     if status.blocked.is_empty() {
         return Ok(());
     }
-    out.push_str("<h2>Indices that cannot be written</h2>\n<div class=\"card\">\n<table>\n<tbody>\n");
+    out.push_str("<h2>Blocked indices</h2>\n<div class=\"card\">\n<table class=\"list\">\n<tbody>\n");
     for blocked in &status.blocked {
         let since = in_words(Duration::from_secs(blocked.seconds));
-        writeln!(out, "<tr><td class=\"name\">{}</td><td class=\"keep bad\">since {since}</td></tr>", Text(&blocked.index))?;
+        writeln!(out, "<tr><td class=\"name\">{}</td><td class=\"keep bad\">for {since}</td></tr>", Text(&blocked.index))?;
         writeln!(out, "<tr class=\"why\"><td colspan=\"2\">{}</td></tr>", Text(&blocked.why))?;
     }
     out.push_str("</tbody>\n</table>\n");
@@ -333,7 +340,7 @@ fn events(out: &mut String, status: &Status) -> fmt::Result {
     if events.iter().all(|(_, event)| event.is_none()) {
         return Ok(());
     }
-    out.push_str("<h2>What happened last</h2>\n<div class=\"card\">\n<table>\n<tbody>\n");
+    out.push_str("<h2>What happened last</h2>\n<div class=\"card\">\n<table class=\"list\">\n<tbody>\n");
     for (name, event) in events {
         let Some(Event { time, seconds_ago, what }) = event else { continue };
         let ago = in_words(Duration::from_secs(*seconds_ago));

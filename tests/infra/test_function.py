@@ -1,4 +1,4 @@
-"""What the template promises: no record is given up without a trace, no right is wider than it has to be, whoever is woken finds a section.
+"""What the function's template promises: no record is given up without a trace, no right is wider than it has to be, whoever is woken finds a section.
 
 Run by `.ci/run infra`. Each set of parameters in template.py is rendered and looked at; what is said in the template of an existing thing (a
 heading, a metric, a variable of the environment) is looked for where it is.
@@ -6,54 +6,27 @@ heading, a metric, a variable of the environment) is looked for where it is.
 
 import functools
 import json
-import pathlib
 import re
-import subprocess
-import sys
-import tempfile
 import unittest
 
+import repository
 import template
-from template import EXISTING, ROOT, SETS, Stack, as_text, stack
+from repository import listed, readme, sources
+from template import EXISTING, FUNCTION, ROOT, as_text
 
 ALARM = "AWS::CloudWatch::Alarm"
-STATEFUL = {"AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::Kinesis::Stream", "AWS::OpenSearchService::Domain", "AWS::Logs::LogGroup"}
-
-
-def listed(value):
-    return value if isinstance(value, list) else [value]
-
-
-def sources(*folders):
-    return "\n".join(file.read_text() for folder in folders for file in sorted((ROOT / folder).rglob("*.rs")))
+SETS = template.SETS[FUNCTION]
+Stack = functools.partial(template.Stack, FUNCTION)
+stack = functools.partial(template.stack, FUNCTION)
+written = functools.partial(template.written, FUNCTION)
 
 
 def rights(name):
-    """(effect, action, resource) of the role, each as text."""
-    role = stack(name).one("AWS::IAM::Role")
-    statements = [statement for policy in role["Policies"] for statement in policy["PolicyDocument"]["Statement"]]
-    assert not role.get("ManagedPolicyArns")
-    return {
-        (statement["Effect"], action, as_text(resource))
-        for statement in statements
-        for action in listed(statement["Action"])
-        for resource in listed(statement["Resource"])
-    }
+    return repository.rights(stack(name).one("AWS::IAM::Role"))
 
 
 def allowed(name, service):
-    return {(action, resource) for effect, action, resource in rights(name) if effect == "Allow" and action.startswith(service + ":")}
-
-
-def readme():
-    return (ROOT / "infra/README.md").read_text()
-
-
-def headings():
-    """The anchors of infra/README.md, as GitHub makes them."""
-    text = readme()
-    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
-    return {re.sub(r"[^a-z0-9 _-]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+    return repository.allowed(stack(name).one("AWS::IAM::Role"), service)
 
 
 def rendered_sets():
@@ -106,14 +79,14 @@ class Delivery(unittest.TestCase):
     def test_the_function_answers_before_it_is_ended(self):
         margin = int(re.search(r"const MARGIN: Duration = Duration::from_secs\((\d+)\)", sources("lambda/src"))[1])
         request = int(re.search(r"request_timeout: Duration::from_secs\((\d+)\)", sources("connector/src/sink/opensearch"))[1])
-        timeout = template.written()["Parameters"]["TimeoutSeconds"]
+        timeout = written()["Parameters"]["TimeoutSeconds"]
         self.assertGreater(timeout["Default"], request + 2 * margin)
         self.assertGreater(timeout["MinValue"], 4 * margin)
         for _, rendered in rendered_sets():
             self.assertEqual(rendered.one("AWS::Lambda::Function")["Timeout"], str(timeout["Default"]))
 
     def test_the_function_is_told_nothing_that_it_does_not_know(self):
-        known = set(re.findall(r'"(REVSYNC_[A-Z_]+)"', sources("connector/src", "lambda/src")))
+        known = repository.variables()
         for name, rendered in rendered_sets():
             variables = rendered.one("AWS::Lambda::Function")["Environment"]["Variables"]
             self.assertLessEqual(variables.keys(), known)
@@ -126,7 +99,7 @@ class Delivery(unittest.TestCase):
             self.assertNotIn("REVSYNC_PASSWORD", variables)
 
     def test_the_package_is_the_one_that_the_readme_builds(self):
-        self.assertEqual(template.written()["Resources"]["Function"]["Properties"]["CodeUri"], "../target/lambda/revsync-lambda/bootstrap.zip")
+        self.assertEqual(written()["Resources"]["Function"]["Properties"]["CodeUri"], "../target/lambda/revsync-lambda/bootstrap.zip")
         self.assertIn("-p revsync-lambda --output-format zip --include revsync.toml", readme())
         for _, rendered in rendered_sets():
             function = rendered.one("AWS::Lambda::Function")
@@ -216,86 +189,7 @@ class Rights(unittest.TestCase):
             self.assertEqual(domain["AdvancedSecurityOptions"]["MasterUserOptions"], {"MasterUserARN": template.ADMINISTRATOR})
 
 
-class Keeping(unittest.TestCase):
-    @for_each_set
-    def test_what_holds_state_outlives_the_stack(self, _, rendered):
-        for name, resource in rendered.resources.items():
-            if resource["Type"] in STATEFUL:
-                # What costs money while it is empty does not outlive the deployment that failed to make its stack.
-                kept = "RetainExceptOnCreate" if name in ["Stream", "Domain"] else "Retain"
-                self.assertEqual((resource["DeletionPolicy"], resource["UpdateReplacePolicy"]), (kept, "Retain"), name)
-
-    @for_each_set
-    def test_what_holds_state_is_encrypted_with_the_key_of_the_parameter_where_there_is_one(self, name, rendered):
-        key = SETS[name].get("KeyArn")
-        for bucket in rendered.of_type("AWS::S3::Bucket").values():
-            (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-            wanted = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key} if key else {"SSEAlgorithm": "AES256"}
-            self.assertEqual(rule["ServerSideEncryptionByDefault"], wanted)
-        queue = rendered.one("AWS::SQS::Queue")
-        self.assertEqual((queue.get("SqsManagedSseEnabled"), queue.get("KmsMasterKeyId")), (None, key) if key else (True, None))
-        for stream in rendered.of_type("AWS::Kinesis::Stream").values():
-            self.assertEqual(stream["StreamEncryption"], {"EncryptionType": "KMS", "KeyId": key or "alias/aws/kinesis"})
-        for domain in rendered.of_type("AWS::OpenSearchService::Domain").values():
-            at_rest = domain["EncryptionAtRestOptions"]
-            self.assertEqual((at_rest["Enabled"], at_rest.get("KmsKeyId")), (True, key))
-
-    @for_each_set
-    def test_dead_letters_and_what_lambda_gives_up_are_private_and_travel_encrypted(self, _, rendered):
-        for bucket in rendered.of_type("AWS::S3::Bucket").values():
-            self.assertEqual(set(bucket["PublicAccessBlockConfiguration"].values()), {True})
-            self.assertEqual(bucket["VersioningConfiguration"], {"Status": "Enabled"})
-        policies = [*rendered.of_type("AWS::S3::BucketPolicy").values(), *rendered.of_type("AWS::SQS::QueuePolicy").values()]
-        covered = {as_text(resource) for policy in policies for resource in listed(policy.get("Bucket") or policy["Queues"])}
-        self.assertEqual(covered, {"${DeadLetters}", "${LargeDeadLetters}", "${OnFailure}"})
-        for policy in policies:
-            (statement,) = policy["PolicyDocument"]["Statement"]
-            self.assertEqual((statement["Effect"], statement["Principal"]), ("Deny", "*"))
-            self.assertEqual(statement["Condition"], {"Bool": {"aws:SecureTransport": False}})
-
-    def test_records_and_dead_letters_are_kept_for_long(self):
-        self.assertEqual(stack("existing").one("AWS::Kinesis::Stream")["RetentionPeriodHours"], "168")
-        for _, rendered in rendered_sets():
-            queue = rendered.one("AWS::SQS::Queue")
-            self.assertEqual(queue["MessageRetentionPeriod"], 14 * 24 * 3600)
-            self.assertNotIn("RedrivePolicy", queue)
-
-    def test_no_name_stands_in_the_way_of_a_replacement(self):
-        named = {"QueueName", "BucketName", "FunctionName", "RoleName", "LogGroupName", "AlarmName", "DashboardName"}
-        for _, rendered in rendered_sets():
-            for name, resource in rendered.resources.items():
-                if resource["Type"] != "AWS::Lambda::EventSourceMapping":
-                    self.assertFalse(named & resource["Properties"].keys(), name)
-
-
 class Watching(unittest.TestCase):
-    def test_every_alarm_names_a_section_of_the_runbook(self):
-        known = headings()
-        for _, rendered in rendered_sets():
-            for name, alarm in rendered.of_type(ALARM).items():
-                section = re.search(r"Runbook: infra/README\.md#([a-z0-9-]+)$", alarm["AlarmDescription"])
-                self.assertIsNotNone(section, name)
-                self.assertIn(section[1], known)
-                self.assertIn("TreatMissingData", alarm)
-                self.assertNotIn("Metrics", alarm)
-
-    def test_every_section_that_the_runbook_points_to_is_there(self):
-        self.assertLessEqual(set(re.findall(r"\]\(#([^)]+)\)", readme())), headings())
-
-    @for_each_set
-    def test_every_alarm_tells_the_topic_where_there_is_one(self, name, rendered):
-        topic = SETS[name].get("AlarmTopicArn")
-        for alarm in rendered.of_type(ALARM).values():
-            self.assertEqual((alarm.get("AlarmActions"), alarm.get("OKActions")), ([topic], [topic]) if topic else (None, None))
-
-    def test_the_lag_is_reported_at_a_quarter_and_at_half_of_the_retention(self):
-        hours = template.written()["Parameters"]["RetentionHours"]["AllowedValues"]
-        for each in hours:
-            alarms = Stack({**EXISTING, "RetentionHours": str(each)}).of_type(ALARM)
-            self.assertEqual(int(alarms["LagAlarm"]["Threshold"]), each * 3600 * 1000 // 4)
-            self.assertEqual(int(alarms["LagCriticalAlarm"]["Threshold"]), each * 3600 * 1000 // 2)
-        self.assertEqual({str(each) for each in hours}, template.written()["Mappings"]["Lag"].keys())
-
     def test_what_can_go_wrong_has_an_alarm(self):
         metrics = {
             "IteratorAge",
@@ -319,7 +213,7 @@ class Watching(unittest.TestCase):
         text = (ROOT / "connector/src/metrics/instruments.rs").read_text()
         instrument = r'\(\s*"(revsync_\w+)",\s*Kind::\w+,\s*Unit::\w+,\s*(?:None|Some\("(\w+)"\)),'
         labels = dict(re.findall(instrument, text))
-        self.assertEqual(len(labels), int(re.search(r"ALL: \[Instrument; (\d+)\]", text)[1]))
+        self.assertEqual(len(labels), sum(map(int, re.findall(r"const [A-Z]+: \[Instrument; (\d+)\]", text))))
         classes = re.search(r"CLASSES: \[&str; \d+\] = \[([^\]]*)\]", text)[1]
         for _, rendered in rendered_sets():
             pipeline = rendered.one("AWS::Lambda::Function")["Environment"]["Variables"]["REVSYNC_NAME"]
@@ -336,28 +230,6 @@ class Watching(unittest.TestCase):
 
 
 class Parameters(unittest.TestCase):
-    def test_each_is_described_used_and_shown_in_a_group(self):
-        written = template.written()
-        groups = written["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
-        grouped = [name for group in groups for name in group["Parameters"]]
-        self.assertEqual(sorted(grouped), sorted(written["Parameters"]))
-        used = json.dumps([written[part] for part in ["Resources", "Conditions"]])
-        for name, parameter in written["Parameters"].items():
-            with self.subTest(name):
-                self.assertTrue(parameter["Description"].endswith("."))
-                self.assertIn("Default", parameter)
-                self.assertTrue(f'"Ref": "{name}"' in used or "${%s}" % name in used)
-                if parameter.keys() & {"AllowedValues", "AllowedPattern", "MinValue"}:
-                    self.assertTrue(parameter["ConstraintDescription"].startswith("expected "))
-
-    def test_every_condition_is_seen_both_ways(self):
-        for name in template.written()["Conditions"]:
-            self.assertEqual({stack(each).condition(name) for each in SETS}, {True, False}, name)
-
-    def test_a_set_that_makes_sense_is_taken(self):
-        for name in SETS:
-            self.assertEqual(stack(name).refused(), [], name)
-
     def test_what_contradicts_itself_is_refused_with_what_to_do(self):
         domain = template.DOMAIN
         for parameters, says in [
@@ -376,28 +248,6 @@ class Parameters(unittest.TestCase):
                 said = Stack(parameters).refused()
                 self.assertEqual(len(said), 1, said)
                 self.assertIn(says, said[0])
-
-    def test_the_stack_can_stand_in_every_partition(self):
-        # A service is named alike in all of them.
-        text = json.dumps([template.written()[part] for part in ["Resources", "Outputs"]]).replace("lambda.amazonaws.com", "")
-        for fixed in ["arn:aws", "amazonaws.com", "us-east-1"]:
-            self.assertFalse(fixed in text, fixed)
-
-
-class File(unittest.TestCase):
-    def test_it_is_what_cloudformation_reads(self):
-        for number, line in enumerate(template.FILE.read_text().splitlines(), 1):
-            self.assertNotRegex(line, r"(^|[\s\[{,])[&*][A-Za-z]", f"line {number}: CloudFormation takes no anchors and aliases")
-
-    def test_the_linter_has_nothing_to_say(self):
-        with tempfile.TemporaryDirectory() as folder:
-            files = [str(template.FILE)]
-            for name in SETS:
-                files.append(str(pathlib.Path(folder, f"{name}.json")))
-                pathlib.Path(files[-1]).write_text(json.dumps(template.resolved(name), indent=1))
-            lint = [pathlib.Path(sys.executable).with_name("cfn-lint"), "--format", "parseable", "--", *files]
-            said = subprocess.run(lint, capture_output=True, text=True)
-            self.assertEqual((said.returncode, said.stdout), (0, ""), said.stderr)
 
 
 if __name__ == "__main__":
