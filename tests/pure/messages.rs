@@ -33,9 +33,10 @@ fn transcript(folder: &Folder, arguments: &[&str], set: &[(&str, &str)]) -> Stri
 #[test]
 fn help_is_the_golden_file() {
     let folder = Folder::new();
-    let commands: [&[&str]; 20] = [
+    let commands: [&[&str]; 21] = [
         &["--help"],
         &["sync", "--help"],
+        &["kcl", "--help"],
         &["explain", "--help"],
         &["search", "--help"],
         &["mapping", "--help"],

@@ -191,7 +191,7 @@ const ADVICE: &str = "Live tests need Maven (Debian: apt install maven) and a JD
                       set OPENSEARCH_URL to use a server of your own, or REVSYNC_TEST_SERVICES=none to leave these tests out.";
 
 /// A `java` of 21 or newer: that of `JAVA_HOME`, that on the path, or one where Linux and macOS keep them.
-fn java() -> PathBuf {
+pub fn java() -> PathBuf {
     let mut candidates: Vec<PathBuf> = Vec::new();
     candidates.extend(std::env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java")));
     candidates.push(PathBuf::from("java"));

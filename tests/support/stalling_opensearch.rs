@@ -1,6 +1,7 @@
 //! An OpenSearch that takes requests and answers them when it is told to, to see what a client holds meanwhile.
 //!
 //! Speaks real HTTP on a loopback port and takes every document; keeps nothing of them but their ids.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::HashSet;
 use std::convert::Infallible;

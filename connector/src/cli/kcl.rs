@@ -78,6 +78,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         prepared = prepare(&settings) => prepared,
     };
     let mut deliver = prepared?.watched_by(&standing);
+    standing.state().dead_letters.is_there();
     let options = Options { stream: stream(&settings), linger: settings.delivery.linger, grace: settings.delivery.grace };
     kcl(daemon, &mut deliver, &standing, options, stop).await?;
     if let Some(server) = server {
@@ -99,14 +100,7 @@ fn take_standard_output() -> io::Result<File> {
 fn resolve(arguments: &Arguments, context: &Context<'_>) -> Result<Settings, Error> {
     let over = gather(&[&arguments.records, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.stop, &arguments.http]);
     let file = context.file()?;
-    if over.sink.is_none() && file.sink.url.is_none() {
-        let help = "name it with --to, such as --to https://search.example.com, or as url under [sink] in the file of --config";
-        return Err(Error::usage("kcl: no sink is named").help(help));
-    }
-    if over.dead_letters.is_none() && file.dead_letters.url.is_none() {
-        let help = "name it with --dead-letters, such as sqs://HOST/ACCOUNT/QUEUE, or as url under [dead_letters] in the file of --config";
-        return Err(Error::usage("kcl: no place for dead letters is named").help(help));
-    }
+    line::refuse_missing("kcl", &file, &over)?;
     if over.name.is_none() && file.name.is_none() && file.source.url.is_none() {
         let help = "the daemon does not say which stream it reads: name the pipeline with --name, or as name in the file of --config";
         return Err(Error::usage("kcl: the pipeline has no name").help(help));

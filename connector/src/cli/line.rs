@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::codec::ion_json::Rules;
 use crate::codec::{self, Decoder};
-use crate::config::{Listen, Settings, SinkUrl, SourceUrl, TableRule};
+use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};
 use crate::error::{Error, Kind};
 use crate::plan::filter::Filter;
 use crate::plan::mapping::{Mapping, Rule};
@@ -106,6 +106,19 @@ pub(super) fn warn_of_plain_deletes(settings: &Settings) {
             config.gc_deletes
         );
     }
+}
+
+/// Refuses what has a default in a command that a person looks at, and none in one that lives on.
+pub(super) fn refuse_missing(command: &str, file: &File, over: &Overrides) -> Result<(), Error> {
+    if over.sink.is_none() && file.sink.url.is_none() {
+        let help = "name it with --to, such as --to https://search.example.com, or as url under [sink] in the file of --config";
+        return Err(Error::usage(format!("{command}: no sink is named")).help(help));
+    }
+    if over.dead_letters.is_none() && file.dead_letters.url.is_none() {
+        let help = "name it with --dead-letters, such as sqs://HOST/ACCOUNT/QUEUE, or as url under [dead_letters] in the file of --config";
+        return Err(Error::usage(format!("{command}: no place for dead letters is named")).help(help));
+    }
+    Ok(())
 }
 
 /// Refuses a file that would be read as the source and written over, or written by two.

@@ -127,14 +127,7 @@ fn resolve(arguments: &Arguments, context: &Context<'_>) -> Result<Settings, Err
         &arguments.http,
     ]);
     let file = context.file()?;
-    if over.sink.is_none() && file.sink.url.is_none() {
-        let help = "name it with --to, such as --to https://search.example.com, or as url under [sink] in the file of --config";
-        return Err(Error::usage("run: no sink is named").help(help));
-    }
-    if over.dead_letters.is_none() && file.dead_letters.url.is_none() {
-        let help = "name it with --dead-letters, such as sqs://HOST/ACCOUNT/QUEUE, or as url under [dead_letters] in the file of --config";
-        return Err(Error::usage("run: no place for dead letters is named").help(help));
-    }
+    line::refuse_missing("run", &file, &over)?;
     let settings = context.resolve(over)?;
     if settings.sink.url == SinkUrl::BulkStdout {
         let what = "run: expected http(s)://HOST:PORT, local:FILE or bulk:FILE as the sink, found bulk:-";

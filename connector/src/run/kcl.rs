@@ -230,6 +230,7 @@ impl Child<'_> {
         let Some(begun) = self.shard.as_mut().filter(|_| !self.lost) else { return Ok(()) };
         let settled = self.deliver.ledger().checkpoint(&begun.origin);
         if settled == begun.saved.as_ref() {
+            self.standing.saved([begun.origin.shard.as_str()]);
             return Ok(());
         }
         let settled = settled.cloned();
@@ -238,6 +239,7 @@ impl Child<'_> {
             && let Some(begun) = &mut self.shard
         {
             begun.saved = settled;
+            self.standing.saved([begun.origin.shard.as_str()]);
         }
         Ok(())
     }
@@ -260,13 +262,17 @@ impl Child<'_> {
                 return Err(Error::new(Kind::Source, what).into());
             };
             match said {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    self.standing.state().checkpoints.is_there();
+                    return Ok(true);
+                }
                 Err(Refused::LeaseLost) => {
                     tracing::info!("another worker has the lease of this shard: nothing more of it is checkpointed here");
                     self.lost = true;
                     return Ok(false);
                 }
-                Err(Refused::Later(_)) if tries.is_none_or(|tries| tried < tries) => {
+                Err(Refused::Later(why)) if tries.is_none_or(|tries| tried < tries) => {
+                    self.standing.state().checkpoints.is_not(why);
                     let until = Instant::now() + waits.next();
                     self.tend_until(until).await?;
                 }

@@ -134,6 +134,10 @@ impl<'a> Message<'a> {
     /// # Errors
     /// It is no message of the daemon, or one of a kind that is not known here.
     pub fn read(line: &'a [u8]) -> Result<Self, Error> {
+        // A list would be taken for the members of an object in their order.
+        if line.trim_ascii_start().first() != Some(&b'{') {
+            return Err(refused("an object with its action", line, "that is none", 1));
+        }
         let action = read::<Head<'_>>(line, "an object with its action")?.action;
         Ok(match &*action {
             "initialize" => {
@@ -181,10 +185,14 @@ fn read<'a, T: Deserialize<'a>>(line: &'a [u8], expected: &str) -> Result<T, Err
             Category::Eof => "that breaks off",
             Category::Data => "that lacks a member or has one of another type",
         };
-        let what = format!("standard input: expected {expected} of the MultiLangDaemon, found a line of {} bytes {found}", line.len());
-        Error::new(Kind::Source, format!("{what}, at byte {}", error.column()))
-            .help("nothing but the MultiLangDaemon may write there; if it did, report this with the version of its jars")
+        refused(expected, line, found, error.column())
     })
+}
+
+fn refused(expected: &str, line: &[u8], found: &str, at: usize) -> Error {
+    let found = format!("found a line of {} bytes {found}, at byte {at}", line.len());
+    Error::new(Kind::Source, format!("standard input: expected {expected} of the MultiLangDaemon, {found}"))
+        .help("nothing but the MultiLangDaemon may write there; if it did, report this with the version of its jars")
 }
 
 fn unknown(action: &str) -> Error {

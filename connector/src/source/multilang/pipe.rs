@@ -57,7 +57,7 @@ impl Daemon {
     }
 
     /// Waits for the end of the input, also while its last line is worked on: the daemon has closed it, or is no more.
-    pub fn gone(&self) -> impl Future<Output = ()> + use<> {
+    pub fn gone(&self) -> impl Future<Output = ()> + 'static {
         let mut gone = self.gone.clone();
         async move {
             let _ = gone.wait_for(|gone| *gone).await;
