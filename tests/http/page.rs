@@ -132,20 +132,22 @@ async fn names_from_the_stream_are_text_and_nothing_else() {
     let evil = "</td><script>alert(1)</script><img src=x onerror='alert(2)'>\"&amp;\u{202e}\u{1b}[31m";
     let standing = running().await;
     shard(&standing, evil, |_| 60.0);
-    let mut state = standing.state();
-    state.shards.get_mut(evil).unwrap().trouble = Some(evil.to_owned());
-    state.shards.insert(format!("2{evil}"), Shard::new(ShardPhase::Held { owner: evil.to_owned() }));
-    state.blocked = vec![Blocked { index: evil.to_owned(), since: tokio::time::Instant::now(), why: evil.to_owned() }];
-    state.last_error = Some((0, evil.to_owned()));
-    state.last_dead_letter = Some((0, evil.to_owned()));
-    state.phase = Phase::Waiting { owner: evil.to_owned() };
-    let about = &mut state.about;
-    for name in [&mut about.pipeline, &mut about.source, &mut about.sink, &mut about.dead_letters, &mut about.checkpoints, &mut about.owner]
     {
-        *name = evil.to_owned();
+        let mut state = standing.state();
+        state.shards.get_mut(evil).unwrap().trouble = Some(evil.to_owned());
+        state.shards.insert(format!("2{evil}"), Shard::new(ShardPhase::Held { owner: evil.to_owned() }));
+        state.blocked = vec![Blocked { index: evil.to_owned(), since: tokio::time::Instant::now(), why: evil.to_owned() }];
+        state.last_error = Some((0, evil.to_owned()));
+        state.last_dead_letter = Some((0, evil.to_owned()));
+        state.phase = Phase::Waiting { owner: evil.to_owned() };
+        let about = &mut state.about;
+        for name in
+            [&mut about.pipeline, &mut about.source, &mut about.sink, &mut about.dead_letters, &mut about.checkpoints, &mut about.owner]
+        {
+            *name = evil.to_owned();
+        }
+        state.sink.is_not(evil);
     }
-    state.sink.is_not(evil);
-    drop(state);
     let page = page(&standing).await.body;
     let (tags, scripts) = (page.matches("<img").count(), page.matches("<script").count());
     assert_eq!((tags, scripts, page.matches("</script").count()), (0, 1, 1));
@@ -165,13 +167,14 @@ async fn a_shell_takes_the_commands_as_they_stand_there() {
 async fn a_gap_in_what_was_known_is_a_gap_in_the_curve() {
     let standing = running().await;
     shard(&standing, "s", |_| 60.0);
-    let mut state = standing.state();
-    let (lags, _) = state.past.shards.get_mut("s").unwrap();
-    *lags = Lags::default();
-    for (ago, lag) in [(60, Some(40.0)), (45, Some(30.0)), (30, None), (15, Some(20.0))] {
-        lags.add(seconds(2 * 3_600 - ago), lag.map(Duration::from_secs_f32));
+    {
+        let mut state = standing.state();
+        let (lags, _) = state.past.shards.get_mut("s").unwrap();
+        *lags = Lags::default();
+        for (ago, lag) in [(60, Some(40.0)), (45, Some(30.0)), (30, None), (15, Some(20.0))] {
+            lags.add(seconds(2 * 3_600 - ago), lag.map(Duration::from_secs_f32));
+        }
     }
-    drop(state);
     let page = page(&standing).await.body;
     let area = page.split_once("\" fill=\"currentColor\"").unwrap().0.rsplit_once('"').unwrap().1;
     assert_eq!(area.matches("23Z").count(), 2, "{area}");

@@ -11,6 +11,7 @@ mod feeder;
 mod kills;
 #[path = "../support/kinesis.rs"]
 mod kinesis;
+mod losses;
 mod order;
 mod outages;
 #[path = "../support/peak.rs"]

@@ -52,7 +52,7 @@ async fn an_opensearch_that_is_down_for_long_is_waited_for_in_bounded_memory_and
         assert_eq!(worker.get("/ready").unwrap().0, 200, "{}", worker.log());
         relay.to_nowhere();
         let quiet = so_far(worker.id()).unwrap();
-        write(1, 300, 30_000);
+        write(1, 100, 30_000);
         let status =
             worker.wait_until("it is not ready", |status| status["ready"] == false && status["bytes_in_flight"].as_u64() > Some(100_000));
         assert!(reasons(&status).contains("sink"), "{status:#}");
@@ -69,7 +69,7 @@ async fn an_opensearch_that_is_down_for_long_is_waited_for_in_bounded_memory_and
         let grown = so_far(worker.id()).unwrap().saturating_sub(quiet);
         assert!(grown < 24 * MIB, "it grew by {} MiB with a budget of 1 MiB", grown / MIB);
         relay.to(&server.url);
-        let status = worker.wait_until("it has caught up", |status| status["counts"]["indexed"] == 620 && status["ready"] == true);
+        let status = worker.wait_until("it has caught up", |status| status["counts"]["indexed"] == 220 && status["ready"] == true);
         assert_eq!(status["counts"]["dead_letters"], 0, "{status:#}");
         assert_eq!((other.stop().0, worker.stop().0), (0, 0));
     });

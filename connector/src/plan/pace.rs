@@ -97,3 +97,99 @@ pub fn memory(records: usize, bytes: usize) -> usize {
 pub fn held(records: usize, bytes: usize) -> usize {
     bytes + records * RECORD
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LARGEST: usize = 1024 * 1024;
+    const BEHIND: Option<Duration> = Some(Duration::from_secs(60));
+
+    fn seen(records: usize, size: usize, behind: Option<Duration>) -> Seen {
+        Seen { records, bytes: records * size, behind }
+    }
+
+    /// A shard with so much in it that every page is full.
+    fn full(pace: &mut Pace, size: usize, pages: usize) {
+        for _ in 0..pages {
+            let records = pace.limit().min((MOST_BYTES / size).max(1));
+            pace.saw(seen(records, size, BEHIND));
+        }
+    }
+
+    #[test]
+    fn pages_of_a_shard_that_is_behind_come_to_about_a_mebibyte_whatever_its_records_are() {
+        for (size, limit) in [(50, 10_000), (1_024, 1_024), (50 * 1_024, 20), (1024 * 1024, 1), (10 * 1024 * 1024, 1)] {
+            let mut pace = Pace::new(10 * LARGEST);
+            full(&mut pace, size, 40);
+            assert_eq!(pace.limit(), limit, "records of {size} bytes");
+        }
+    }
+
+    #[test]
+    fn a_shard_that_is_behind_is_read_again_at_once_and_one_at_its_end_once_a_second() {
+        let mut pace = Pace::new(LARGEST);
+        pace.saw(seen(3, 100, BEHIND));
+        assert_eq!(pace.interval(), SOONEST);
+        pace.saw(seen(3, 100, Some(Duration::ZERO)));
+        assert_eq!(pace.interval(), AT_THE_END);
+        pace.saw(seen(0, 0, None));
+        assert_eq!(pace.interval(), AT_THE_END);
+    }
+
+    #[test]
+    fn a_full_page_is_followed_at_once_also_where_it_says_that_it_is_at_the_end() {
+        let mut pace = Pace::new(LARGEST);
+        pace.saw(seen(pace.limit(), 100, Some(Duration::ZERO)));
+        assert_eq!(pace.interval(), SOONEST);
+    }
+
+    #[test]
+    fn an_empty_stretch_is_crossed_at_once_and_a_distance_that_stays_is_not_chased() {
+        let mut pace = Pace::new(LARGEST);
+        for seconds in (1..60).rev() {
+            pace.saw(seen(0, 0, Some(Duration::from_secs(seconds))));
+            assert_eq!(pace.interval(), SOONEST, "{seconds} s behind");
+        }
+        pace.saw(seen(0, 0, Some(Duration::from_secs(1))));
+        assert_eq!(pace.interval(), AT_THE_END);
+    }
+
+    #[test]
+    fn little_is_asked_for_at_the_end_of_a_shard_and_much_again_when_there_is_much() {
+        let mut pace = Pace::new(LARGEST);
+        full(&mut pace, 1_024, 40);
+        assert_eq!(pace.limit(), 1_024);
+        pace.saw(seen(2, 1_024, Some(Duration::ZERO)));
+        assert_eq!(pace.limit(), FIRST);
+        full(&mut pace, 1_024, 2);
+        assert_eq!(pace.limit(), 1_024);
+    }
+
+    #[test]
+    fn large_records_are_heeded_at_once() {
+        let mut pace = Pace::new(LARGEST);
+        full(&mut pace, 100, 10);
+        pace.saw(seen(10, LARGEST, BEHIND));
+        assert_eq!(pace.limit(), 1);
+        assert!(pace.memory() >= memory(1, LARGEST));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_pages_come_the_next_one_asks_for_something_that_is_allowed(
+            pages in prop::collection::vec((0_usize..10_000, 0_usize..10_000_000, prop::option::of(0_u64..100_000)), 0..40),
+            largest in 1_usize..10_000_000,
+        ) {
+            let mut pace = Pace::new(largest);
+            for (records, bytes, behind) in pages {
+                let bytes = if records == 0 { 0 } else { bytes };
+                pace.saw(Seen { records, bytes, behind: behind.map(Duration::from_millis) });
+                prop_assert!((1..=MOST_RECORDS).contains(&pace.limit()));
+                prop_assert!(pace.interval() >= SOONEST);
+                prop_assert!(pace.memory() <= memory(MOST_RECORDS, MOST_BYTES.max(largest)));
+            }
+        }
+    }
+}

@@ -200,7 +200,7 @@ async fn follow(shared: &Shared, mut reader: Reader, teller: &Teller) {
             Err(failure) => {
                 drop(room);
                 let Some((class, what)) = judged(shared, failure, teller).await else { return };
-                due = (began + SOONEST).max(Instant::now() + trouble.is(shared, teller, class, what).await);
+                due = (began + SOONEST).max(Instant::now() + trouble.is(&shared.notices, teller, class, what).await);
                 continue;
             }
         };
@@ -270,7 +270,7 @@ struct Now {
 
 impl Trouble {
     /// A try failed; gives the wait before the next one.
-    async fn is(&mut self, shared: &Shared, teller: &Teller, class: Class, what: String) -> Duration {
+    async fn is(&mut self, notices: &Notices, teller: &Teller, class: Class, what: String) -> Duration {
         let now =
             self.now.get_or_insert_with(|| Now { class, waits: Waits::new(policy(class)), since: Instant::now(), tries: 0, told: false });
         if now.class != class {
@@ -285,7 +285,7 @@ impl Trouble {
         };
         let wait = now.waits.next();
         if is_serious {
-            if shared.notices.is_due(&what) {
+            if notices.is_due(&what) {
                 tracing::warn!(shard = %teller.shard, "a shard cannot be read: {what}; trying again");
             }
             now.told = true;
@@ -310,5 +310,47 @@ fn from(begin: &Begin) -> String {
         Begin::Latest { .. } => "from now on".to_owned(),
         Begin::Timestamp { millis } => format!("from {millis} ms since 1970 on"),
         Begin::After { position } => format!("behind {position}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn teller() -> (Teller, Receiver<News>) {
+        let (news, heard) = channel(WAITING);
+        (Teller { shard: "shard-0".into(), number: 1, news }, heard)
+    }
+
+    async fn fails(trouble: &mut Trouble, notices: &Notices, teller: &Teller, class: Class) {
+        let wait = trouble.is(notices, teller, class, "a reason".to_owned()).await;
+        tokio::time::advance(wait.max(SOONEST)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shard_is_in_trouble_when_it_was_throttled_for_half_a_minute() {
+        let ((teller, mut heard), notices, mut trouble) = (teller(), Notices::default(), Trouble::default());
+        let began = Instant::now();
+        while began.elapsed() < THROTTLED_FOR_LONG {
+            fails(&mut trouble, &notices, &teller, Class::Throttled).await;
+            assert!(heard.try_recv().is_err(), "{:?}", began.elapsed());
+        }
+        fails(&mut trouble, &notices, &teller, Class::Throttled).await;
+        assert!(matches!(heard.try_recv().unwrap().what, What::Trouble(_)));
+        trouble.is_over(&teller).await;
+        assert!(matches!(heard.try_recv().unwrap().what, What::Fine));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_between_two_failures_makes_them_nothing_to_speak_of() {
+        let ((teller, mut heard), notices, mut trouble) = (teller(), Notices::default(), Trouble::default());
+        for _ in 0..10 {
+            fails(&mut trouble, &notices, &teller, Class::Unavailable).await;
+            trouble.is_over(&teller).await;
+        }
+        assert!(heard.try_recv().is_err());
+        fails(&mut trouble, &notices, &teller, Class::Unavailable).await;
+        fails(&mut trouble, &notices, &teller, Class::Unavailable).await;
+        assert!(matches!(heard.try_recv().unwrap().what, What::Trouble(_)));
     }
 }

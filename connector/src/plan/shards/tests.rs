@@ -287,9 +287,13 @@ impl Model {
     /// Reads on until nothing is left.
     fn read_all(&mut self) {
         for _ in 0..2 * self.shards.len() + 2 {
+            let before = self.rows.clone();
             self.replan();
             for (id, _) in self.plan.read.clone() {
                 self.read_some(&id, usize::MAX);
+            }
+            if self.rows == before {
+                break;
             }
         }
         assert!(self.plan.waiting.is_empty(), "{:?} wait for ever", self.plan.waiting);

@@ -46,7 +46,9 @@ impl Failure {
                     None => Class::Unknown,
                 }
             }
-            _ if lacks_credentials(&error) => Class::Refused,
+            _ if lacks_credentials(&error) => {
+                return Self::again(Class::Refused, format!("{call}: there are no credentials for AWS to sign with: {}", why(error)));
+            }
             SdkError::ConstructionFailure(_) => Class::Unknown,
             _ => Class::Unavailable,
         };

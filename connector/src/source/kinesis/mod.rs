@@ -17,4 +17,4 @@ pub use self::reader::{Page, Reader};
 pub use self::stream::Kinesis;
 
 /// What to do where rights are missing.
-const RIGHTS: &str = "the rights are kinesis:DescribeStreamSummary, kinesis:ListShards, kinesis:GetShardIterator and kinesis:GetRecords on the stream, and kms:Decrypt on its key";
+const RIGHTS: &str = "check the credentials (AWS_PROFILE, or the role of the machine or task); the rights are kinesis:DescribeStreamSummary, kinesis:ListShards, kinesis:GetShardIterator and kinesis:GetRecords on the stream, and kms:Decrypt on its key";

@@ -103,10 +103,12 @@ impl Reader {
             match call.limit(limit).send().await {
                 Ok(answer) => return self.page(answer).await,
                 Err(error) => {
-                    if is_of_the_iterator(&error) {
+                    let is_refused = is_of_the_iterator(&error);
+                    // Of a stream that was made again since, the iterator is another's.
+                    if is_refused || is(&error, "ResourceNotFoundException") {
                         self.iterator = None;
                     }
-                    if self.iterator.is_some() || std::mem::replace(&mut is_fresh, true) {
+                    if !is_refused || std::mem::replace(&mut is_fresh, true) {
                         return Err(Failure::of("GetRecords", error));
                     }
                 }

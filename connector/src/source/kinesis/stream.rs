@@ -48,8 +48,8 @@ impl Kinesis {
     /// Reaches a stream, and asks what it is.
     ///
     /// # Errors
-    /// [`Kind::Usage`] where no region or no credentials are known; [`Kind::Source`] where the stream is unknown or being deleted, may not be
-    /// read, or what answers is no Kinesis.
+    /// [`Kind::Usage`] where no region is known; [`Kind::Source`] where there are no credentials, the stream is unknown or being deleted, may not be
+    /// read, or what answers is no Kinesis; [`Kind::Pending`] where it cannot be reached, which may pass.
     pub async fn connect(address: &Address, aws: &Aws) -> Result<Self, Error> {
         Self::connect_as(address, aws, None).await
     }

@@ -2,13 +2,16 @@
 //!
 //! Goes on after a failure: whoever sets something up wants to see all that is wrong. Writes nothing but a scratch index that it deletes.
 
+#[cfg(feature = "kinesis")]
+mod stream;
+
 use std::path::Path;
 
 use clap::Args;
 use indicatif::HumanBytes;
 use serde::Serialize;
 
-use super::options::{CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
+use super::options::{CheckpointOptions, CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
 use super::terminal::{Paint, clean};
 use super::{Context, line};
 use crate::config::{Settings, SinkUrl, SourceUrl};
@@ -21,13 +24,15 @@ use crate::store::dead_letters::DeadLetters;
 Examples:
   revsync --config revsync.toml check
   revsync check capture/ --to http://localhost:9200
+  revsync check 'kinesis://ledger?region=eu-west-1' --to https://search.example.com --auth aws
+      also says what revsync run would do: where it would go on, and who reads the stream now
 
 On OpenSearch a scratch index is created, written to and deleted again, in a bucket of dead
 letters an object; nothing else is touched.
 
 Exit codes:
   0  everything is right
-  1  everything works, and something should be known: how far deletes hold in an index
+  1  everything works, and something should be known: how far deletes hold in an index, what may be lost
   2  something is not")]
 pub struct Arguments {
     #[command(flatten)]
@@ -38,6 +43,8 @@ pub struct Arguments {
     creation: CreationOptions,
     #[command(flatten)]
     delivery: DeliveryOptions,
+    #[command(flatten)]
+    checkpoints: CheckpointOptions,
 }
 
 /// One thing that was tried.
@@ -66,8 +73,14 @@ impl Tried {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings = context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery])?;
-    let mut tried = vec![Tried::new("configuration", configuration(&settings)), Tried::new("source", source(&settings))];
+    let settings =
+        context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.checkpoints])?;
+    let mut tried = vec![Tried::new("configuration", configuration(&settings))];
+    match &settings.source.url {
+        #[cfg(feature = "kinesis")]
+        Some(SourceUrl::Kinesis(address)) => stream::check(&settings, address, &mut tried).await,
+        _ => tried.push(Tried::new("source", source(&settings))),
+    }
     tried.push(Tried::new("dead letters", dead_letters(&settings).await));
     sink(&settings, &mut tried).await;
     let exit = match (tried.iter().all(|one| one.ok), tried.iter().any(|one| one.attention)) {
