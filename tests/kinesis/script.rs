@@ -164,7 +164,8 @@ impl State {
         let id = asked["ShardId"].as_str().unwrap();
         let Some(shard) = self.shards.iter().find(|shard| shard.id == id) else { return not_found(id) };
         let number = || asked["StartingSequenceNumber"].as_str().unwrap().parse::<u64>().unwrap();
-        let past = |is_before: &dyn Fn(&(u64, u64, Vec<u8>)) -> bool| shard.records.iter().filter(|record| is_before(record)).count();
+        type Kept = (u64, u64, Vec<u8>);
+        let past = |is_before: &dyn Fn(&Kept) -> bool| shard.records.iter().filter(|record| is_before(record)).count();
         let from = match asked["ShardIteratorType"].as_str().unwrap() {
             "TRIM_HORIZON" => 0,
             "LATEST" => shard.records.len(),
