@@ -183,6 +183,25 @@ async fn what_is_not_allowed_names_the_index_and_the_right() {
 }
 
 #[tokio::test]
+async fn a_password_that_is_changed_while_a_worker_saves_its_checkpoints_is_waited_for() {
+    let (server, checkpoints) = scripted().await;
+    let taken = r#"{"items":[{"create":{"status":201,"_seq_no":0,"_primary_term":1}}]}"#;
+    server.script([Step::after_writing(Fate::Say(taken.to_owned()))]);
+    assert!(matches!(checkpoints.write(&first()).await.unwrap()[..], [Written::Done(_)]));
+    for status in [401, 403] {
+        let refusal = format!(r#"{{"error":{{"type":"security_exception","reason":"no permissions"}},"status":{status}}}"#);
+        server.script([Step::status(status, &refusal)]);
+        let error = checkpoints.write(&first()).await.unwrap_err();
+        assert_eq!(error.kind, Kind::Pending, "{error}");
+    }
+    server.script([Step::reject(0, 403, "security_exception", "no permissions")]);
+    let written = checkpoints.write(&first()).await.unwrap().remove(0);
+    assert!(matches!(&written, Written::Failed(error) if error.kind == Kind::Pending), "{written:?}");
+    server.fix("GET", "/c", 401, "Unauthorized", &[]);
+    assert_eq!(checkpoints.read().await.unwrap_err().kind, Kind::Pending);
+}
+
+#[tokio::test]
 async fn a_search_that_left_something_out_is_no_reading() {
     let (server, checkpoints) = scripted().await;
     for (timed_out, failed) in [(true, 0), (false, 1)] {

@@ -6,6 +6,7 @@
 //! has its name, that is an error.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -37,12 +38,14 @@ pub struct Documents {
     content: &'static str,
     /// The UUID of the index, once it was found or made.
     uuid: Mutex<Option<String>>,
+    /// Whether a change was made: the rights were there, so a refusal since then passes.
+    was_written: AtomicBool,
 }
 
 impl Documents {
     /// An index of that name. Every document has a text under each of `fields`, and under `content` an object that nobody searches.
     pub fn new(index: &str, fields: &'static [&'static str], content: &'static str) -> Self {
-        Self { index: index.to_owned(), fields, content, uuid: Mutex::default() }
+        Self { index: index.to_owned(), fields, content, uuid: Mutex::default(), was_written: AtomicBool::default() }
     }
 
     /// The name of the index.
@@ -59,6 +62,19 @@ impl Documents {
 
     fn known(&self) -> Option<String> {
         self.uuid.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether a refusal is waited for: a password or a role that was good is put right, and nothing has to be started anew for that.
+    fn outlasts_refusals(&self) -> bool {
+        self.was_written.load(Ordering::Relaxed)
+    }
+
+    fn waits_for(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::Retry { .. } => true,
+            Failure::Unauthorized { .. } => self.outlasts_refusals(),
+            _ => false,
+        }
     }
 
     /// Remembers which index it is.
@@ -178,7 +194,7 @@ impl OpenSearch {
         }
         let index = &documents.index;
         let refresh = format!("{}/_refresh", segment(index));
-        self.ask_kept(Method::Post, &refresh, &[], None, &format!("to refresh index {index} (indices:admin/refresh*)")).await?;
+        self.ask_kept(documents, Method::Post, &refresh, &[], None, &format!("to refresh index {index} (indices:admin/refresh*)")).await?;
         let terms: Vec<Value> = having.iter().map(|(field, text)| json!({ "term": { *field: text } })).collect();
         let mut body = json!({
             "size": PAGE,
@@ -193,7 +209,7 @@ impl OpenSearch {
         let right = format!("to search index {index} (indices:data/read/search)");
         let mut stored = Vec::new();
         loop {
-            let answer = self.ask_kept(Method::Post, &path, &query, Some(&body), &right).await?;
+            let answer = self.ask_kept(documents, Method::Post, &path, &query, Some(&body), &right).await?;
             let found: Found = self.read_kept(&answer, "search")?;
             if found.timed_out || found.shards.failed > 0 {
                 return Err(self.pending(format!("a search of index {index} left something out")));
@@ -249,8 +265,8 @@ impl OpenSearch {
         }
         let content = Content::Lines { bytes: lines.into(), gzip: false };
         let query = [("timeout", self.shard_timeout.as_str()), ("filter_path", ITEMS)];
-        let answer = self.sent(Method::Post, "_bulk", &query, content).await?;
-        let answer = self.accepted_of(answer, &format!("to write to index {index} (indices:data/write/bulk)"))?;
+        let answer = self.sent(documents, Method::Post, "_bulk", &query, content).await?;
+        let answer = self.accepted_of(documents, answer, &format!("to write to index {index} (indices:data/write/bulk)"))?;
         let Items { items } = self.read_kept(&answer, "bulk request")?;
         if items.len() != changes.len() {
             return Err(self.pending(format!("expected {} items in the answer to _bulk, found {}", changes.len(), items.len())));
@@ -264,7 +280,10 @@ impl OpenSearch {
         let index = &documents.index;
         let Some(error) = item.error else {
             return Ok(match (item.status, item.number, item.term) {
-                (200..=299, Some(number), Some(term)) => Written::Done(Stamp { number, term }),
+                (200..=299, Some(number), Some(term)) => {
+                    documents.was_written.store(true, Ordering::Relaxed);
+                    Written::Done(Stamp { number, term })
+                }
                 // There was nothing to delete.
                 (404, ..) => Written::Conflict,
                 (status, ..) => Written::Failed(self.pending(format!("a write to index {index} was answered with status {status}"))),
@@ -281,7 +300,8 @@ impl OpenSearch {
             "security_exception" => {
                 let what = format!("{} does not allow {} to write to index {index}", self.client.place, self.client.proof.user());
                 let help = "give it a role with the rights that revsync setup --help lists";
-                Ok(Written::Failed(Error::new(Kind::Sink, format!("{what} (indices:data/write/*)")).help(help)))
+                let kind = if documents.outlasts_refusals() { Kind::Pending } else { Kind::Sink };
+                Ok(Written::Failed(Error::new(kind, format!("{what} (indices:data/write/*)")).help(help)))
             }
             kind @ ("mapper_parsing_exception" | "strict_dynamic_mapping_exception" | "illegal_argument_exception") => {
                 let what = format!("index {index} does not take what is kept there: {kind}");
@@ -300,11 +320,11 @@ impl OpenSearch {
         let index = &documents.index;
         let path = segment(index);
         let right = format!("to look at index {index} (indices:admin/get)");
-        let answer = self.sent(Method::Get, &path, &[("filter_path", WANTED)], Content::Empty).await?;
+        let answer = self.sent(documents, Method::Get, &path, &[("filter_path", WANTED)], Content::Empty).await?;
         if answer.status == 404 && matches!(answer.error_type().as_deref(), None | Some("index_not_found_exception")) {
             return if documents.known().is_some() { Err(documents.gone("was there and is gone")) } else { Ok(false) };
         }
-        let answer = self.accepted_of(answer, &right)?;
+        let answer = self.accepted_of(documents, answer, &right)?;
         let described: BTreeMap<String, Described> = self.read_kept(&answer, "look at an index")?;
         let mut all = described.into_values();
         let (Some(one), None) = (all.next(), all.next()) else {
@@ -315,9 +335,9 @@ impl OpenSearch {
         if !one.mappings.fits(documents) {
             let mapping = documents.mapping();
             let body = Content::Json(Bytes::from(mapping.to_string()));
-            let answer = self.sent(Method::Put, &format!("{path}/_mapping"), &[], body).await?;
+            let answer = self.sent(documents, Method::Put, &format!("{path}/_mapping"), &[], body).await?;
             let right = format!("to put a mapping into index {index} (indices:admin/mapping/put)");
-            self.accepted_of(answer, &right).map_err(|error| match error.kind {
+            self.accepted_of(documents, answer, &right).map_err(|error| match error.kind {
                 Kind::Pending => error,
                 _ => error.help(format!("its mapping has to be {mapping}: delete the index if nothing is in it, or make it so")),
             })?;
@@ -328,16 +348,17 @@ impl OpenSearch {
     async fn make_index_of(&self, documents: &Documents) -> Result<(), Error> {
         let index = &documents.index;
         let body = json!({ "settings": { "index.number_of_shards": 1 }, "mappings": documents.mapping() });
-        let answer = self.sent(Method::Put, &segment(index), &[], Content::Json(Bytes::from(body.to_string()))).await?;
+        let answer = self.sent(documents, Method::Put, &segment(index), &[], Content::Json(Bytes::from(body.to_string()))).await?;
         // Somebody else made it between the two requests.
         if answer.error_type().as_deref() != Some("resource_already_exists_exception") {
-            self.accepted_of(answer, &format!("to create index {index} (indices:admin/create)"))?;
+            self.accepted_of(documents, answer, &format!("to create index {index} (indices:admin/create)"))?;
         }
         if self.has_index_of(documents).await? { Ok(()) } else { Err(documents.gone("was made and is gone")) }
     }
 
     async fn ask_kept(
         &self,
+        documents: &Documents,
         method: Method,
         path: &str,
         query: &[(&str, &str)],
@@ -345,25 +366,31 @@ impl OpenSearch {
         right: &str,
     ) -> Result<Answer, Error> {
         let content = body.map_or(Content::Empty, |body| Content::Json(Bytes::from(body.to_string())));
-        let answer = self.sent(method, path, query, content).await?;
-        self.accepted_of(answer, right)
+        let answer = self.sent(documents, method, path, query, content).await?;
+        self.accepted_of(documents, answer, right)
     }
 
     fn read_kept<T: DeserializeOwned>(&self, answer: &Answer, to: &str) -> Result<T, Error> {
         serde_json::from_slice(&answer.body).map_err(|_| self.pending(format!("the answer to a {to} is not OpenSearch's")))
     }
 
-    /// An answer of success; an outage passes, and anything else is for a person.
-    fn accepted_of(&self, answer: Answer, right: &str) -> Result<Answer, Error> {
-        let passes = !answer.is_success() && matches!(self.client.judged(&answer), Failure::Retry { .. });
+    /// An answer of success; an outage passes, so does a refusal after it worked, and anything else is for a person.
+    fn accepted_of(&self, documents: &Documents, answer: Answer, right: &str) -> Result<Answer, Error> {
+        let passes = !answer.is_success() && documents.waits_for(&self.client.judged(&answer));
         accepted(&self.client, answer, right).map_err(|error| if passes { Error { kind: Kind::Pending, ..error } } else { error })
     }
 
-    async fn sent(&self, method: Method, path: &str, query: &[(&str, &str)], content: Content) -> Result<Answer, Error> {
+    async fn sent(
+        &self,
+        documents: &Documents,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+        content: Content,
+    ) -> Result<Answer, Error> {
         self.client.send(method, path, query, content).await.map_err(|trouble| {
             let error = unreachable(&trouble);
-            let passes = matches!(Failure::from(trouble), Failure::Retry { .. });
-            if passes { Error { kind: Kind::Pending, ..error } } else { error }
+            if documents.waits_for(&Failure::from(trouble)) { Error { kind: Kind::Pending, ..error } } else { error }
         })
     }
 
