@@ -71,6 +71,22 @@ async fn a_file_that_vanishes_or_is_replaced_is_neither_empty_nor_made_anew() {
     }
 }
 
+#[tokio::test]
+async fn a_disk_that_takes_no_checkpoints_any_more_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, lock) = (folder.path().join("kept"), folder.path().join("kept.lock"));
+    let file: Arc<dyn Shelf> = Arc::new(ShelfFile::open(&path).unwrap());
+    let (ours, draft) = (checkpoints(&file, "p"), |shard: &str| Draft { shard: shard.to_owned(), expect: None, row: Some(row(1, 1)) });
+    ours.write(&[draft("a")]).await.unwrap();
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let error = ours.write(&[draft("b")]).await.unwrap_err();
+    assert!(error.kind == Kind::Pending && error.what.contains("cannot be written"), "{error}");
+    std::fs::remove_dir(&lock).unwrap();
+    ours.write(&[draft("b")]).await.unwrap();
+    assert_eq!(ours.read().await.unwrap().len(), 2);
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_of_checkpoints_is_its_owners_and_stays_where_a_link_says() {

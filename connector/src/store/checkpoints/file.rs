@@ -56,7 +56,8 @@ impl ShelfFile {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = Self::look(path);
         file.content()?;
-        file.probe().map_err(|error| file.error("cannot be written", &error).help("name another place with --checkpoints file:PATH"))?;
+        file.probe()
+            .map_err(|error| file.error(None, "cannot be written", &error).help("name another place with --checkpoints file:PATH"))?;
         Ok(file)
     }
 
@@ -72,8 +73,14 @@ impl ShelfFile {
         fs::remove_file(&probe)
     }
 
-    fn error(&self, what: &str, error: &io::Error) -> Error {
-        Error::new(Kind::Checkpoints, format!("checkpoints: {} {what}: {error}", self.name))
+    /// A disk that is full or away for a while passes; what never worked is for a person.
+    fn error(&self, known: Option<u64>, what: &str, error: &io::Error) -> Error {
+        let kind = if known.is_some() { Kind::Pending } else { Kind::Checkpoints };
+        Error::new(kind, format!("checkpoints: {} {what}: {error}", self.name)).help("make room there, or give back the right to it")
+    }
+
+    fn known(&self) -> Option<u64> {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the file says; `None` where there is none and there never was.
@@ -87,7 +94,7 @@ impl ShelfFile {
                     Some(_) => Err(self.gone("was there and is gone")),
                 };
             }
-            Err(error) => return Err(self.error("cannot be read", &error)),
+            Err(error) => return Err(self.error(*known, "cannot be read", &error)),
         };
         let content = self.parse(&text)?;
         match *known {
@@ -131,7 +138,7 @@ impl ShelfFile {
     }
 
     fn change(&self, changes: Vec<Change>) -> Result<Vec<Written>, Error> {
-        let failed = |error: io::Error| self.error("cannot be written", &error);
+        let failed = |error: io::Error| self.error(self.known(), "cannot be written", &error);
         // Through a symbolic link, the file that it names is replaced, not the link.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let _lock = locked(&path).map_err(failed)?;
