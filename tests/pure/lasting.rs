@@ -10,6 +10,7 @@ use revsync::run::standing::{About, Shard, ShardPhase, Standing};
 use tokio::time::{Instant, timeout};
 
 use crate::line::{Bench, deliver};
+use crate::log::Log;
 use crate::qldb_stream::{aggregate, put, record, records, shard};
 use crate::scripted_sink::{Step, poison};
 
@@ -93,6 +94,19 @@ async fn a_place_for_dead_letters_that_is_down_is_waited_for_and_nothing_is_sett
     assert_eq!((line.counts().dead_letters, line.counts().indexed, bench.letter_lines().len()), (1, 2, 1));
     let state = standing.state();
     assert!(state.dead_letters.is_reachable() && state.last_dead_letter.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_for_dead_letters_that_is_down_is_not_said_again_with_every_try() {
+    let (log, _guard) = Log::start();
+    let bench = lasting();
+    bench.sink.script([Step::Answer(vec![(0, poison())])]);
+    std::fs::remove_dir_all(bench.letters_folder()).unwrap();
+    let mut line = bench.line();
+    line.push(&people(1)[0]).await.unwrap();
+    timeout(Duration::from_secs(25), line.finish()).await.expect_err("the place is waited for");
+    let said = log.lines().iter().filter(|line| line.contains("cannot be written")).count();
+    assert_eq!(said, 1, "{:#?}", log.lines());
 }
 
 #[tokio::test(start_paused = true)]

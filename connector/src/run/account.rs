@@ -11,6 +11,7 @@ use super::backoff::Waits;
 use super::clock;
 use super::learned::Learned;
 use super::letters::{Claim, Letters};
+use super::notices::Notices;
 use super::parked::ParkedIndices;
 use super::shared::End;
 use super::standing::{Blocked, Reach, Standing};
@@ -33,6 +34,7 @@ pub(super) struct Account {
     pub(super) failed: Option<Error>,
     /// Whether a store that fails is waited for.
     waits_for_repair: bool,
+    notices: Notices,
     /// Who has to know how things stand, where anybody has.
     pub(super) standing: Option<Arc<Standing>>,
 }
@@ -45,6 +47,7 @@ impl Account {
             letters: Letters::new(dead_letters, learned),
             failed: None,
             waits_for_repair,
+            notices: Notices::default(),
             standing: None,
         }
     }
@@ -141,7 +144,10 @@ impl Account {
             let tickets = match self.letters.store().await {
                 Ok(tickets) => tickets,
                 Err(error) if self.waits_for_repair => {
-                    tracing::warn!("{error}; trying again, and nothing more is read meanwhile");
+                    // It fails in other words every time.
+                    if self.notices.is_due("dead letters") {
+                        tracing::warn!("{error}; trying again, and nothing more is read meanwhile");
+                    }
                     self.tell_of_the_store(|reach| reach.is_not(error.to_string()));
                     sleep(waits.next()).await;
                     continue;
