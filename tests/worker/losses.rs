@@ -113,6 +113,15 @@ fn check_says_what_a_worker_would_do_and_who_reads_the_stream() {
 }
 
 #[test]
+fn check_says_that_the_checkpoints_of_a_worker_cannot_be_written_where_it_would_put_them() {
+    let Some(emulator) = kinesis() else { return };
+    let (stream, folder) = (Stream::make(emulator, "unwritable", 1), Folder::new());
+    let (done, checks) = check(&folder, &stream, &["--checkpoints", "file:no/such/folder/c.json"]);
+    assert_eq!(done.exit, 2, "{checks:#}");
+    assert!(found(&checks, "checkpoints").contains("file:no/such/folder/c.json cannot be written"), "{checks:#}");
+}
+
+#[test]
 fn check_says_which_stream_there_is_not() {
     let Some(emulator) = kinesis() else { return };
     let (stream, folder) = (Stream::make(emulator, "gone", 1), Folder::new());

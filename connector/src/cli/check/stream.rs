@@ -15,7 +15,7 @@ use crate::plan::lease::Row;
 use crate::plan::shards::{self, Listed};
 use crate::run::clock;
 use crate::source::kinesis::{Address, Failure, Kinesis};
-use crate::store::checkpoints::{Checkpoints, Pipeline, Place};
+use crate::store::checkpoints::{Checkpoints, Pipeline, Place, ShelfFile};
 
 /// Tries a stream and the place of its checkpoints, and says what would be done.
 pub(super) async fn check(settings: &Settings, address: &Address, tried: &mut Vec<Tried>) {
@@ -61,6 +61,10 @@ async fn saved(settings: &Settings, stream: &Kinesis) -> Result<(String, Vec<(St
         && !path.exists()
     {
         return Ok((settings.sink.url.to_string(), Vec::new()));
+    }
+    if let Place::File(path) = &settings.checkpoints.place {
+        // Tries to write there, which `existing` does not.
+        ShelfFile::open(path)?;
     }
     let shelf = shelf::existing(settings, false).await?;
     let pipeline = Pipeline { name: settings.name.clone(), stream: stream.arn().to_owned() };
