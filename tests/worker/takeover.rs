@@ -44,7 +44,11 @@ fn a_newcomer_waits_and_is_not_ready_and_takes_over_at_once_when_the_first_stops
     assert_eq!(second.get("/ready").unwrap().0, 200, "{}", second.log());
     // It goes on where the first was.
     assert_eq!(second.status()["counts"]["received"], 6);
-    assert_eq!(second.stop().0, 0);
+    let (exit, log) = second.stop();
+    assert_eq!(exit, 0, "{log}");
+    // Whoever has only the log is told what it is, and why nothing was read.
+    let said = |what: &str| log.lines().filter(|line| line.contains(what)).count();
+    assert_eq!((said("started: follows kinesis://"), said("does the work; waiting until it stops")), (1, 1), "{log}");
 }
 
 #[test]

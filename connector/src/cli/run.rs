@@ -83,6 +83,13 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let standing = Arc::new(Standing::new(about(&settings, &owner)));
     // Before anything is reached: whoever asks is told what is waited for.
     let server = line::http(&settings, &standing, Listen(Some(LISTEN))).await?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pipeline = settings.name,
+        owner,
+        "started: follows {address} into {}",
+        settings.sink.url
+    );
     let mut stopped = stop.clone();
     let prepared = tokio::select! {
         biased;

@@ -204,9 +204,8 @@ impl Keeping {
         let again = shards::made_again(&self.listed, saved);
         if let Some(shard) = again.first() {
             let what = format!("{shard} is saved as read to its end and closed, and is open: the stream was deleted and made again");
-            return Err(Error::new(Kind::Source, what).help(
-                "to read the new stream, forget the old one's checkpoints: revsync checkpoints rewind --to earliest, or another --name",
-            ));
+            return Err(Error::new(Kind::Source, what)
+                .help("to read the new stream, forget the old one's checkpoints: revsync checkpoints rewind earliest, or another --name"));
         }
         Ok(())
     }
@@ -374,11 +373,18 @@ impl Keeping {
                 None => {}
             }
         }
-        state.phase = match owner {
+        let phase = match owner {
             Some(owner) if self.ours.is_empty() => Phase::Waiting { owner },
             _ if matches!(state.phase, Phase::Stopping) => Phase::Stopping,
             _ => Phase::Running,
         };
+        if let Phase::Waiting { owner } = &phase
+            && phase != state.phase
+        {
+            let silence = self.keeper.leases.takeover_after();
+            tracing::info!("{owner} does the work; waiting until it stops, or has been silent for {silence:?}");
+        }
+        state.phase = phase;
     }
 
     /// Whether an error may pass, and is tried again in the next round.

@@ -52,6 +52,11 @@ impl Leases {
         self.checkpoints.place()
     }
 
+    /// The silence after which a holder may be taken over from.
+    pub fn takeover_after(&self) -> Duration {
+        self.takeover_after
+    }
+
     /// How often [`save`](Self::save) keeps what is held, and [`look`](Self::look) sees in time that another one is silent: a third of the
     /// time after which it may be taken over.
     pub fn heartbeat(&self) -> Duration {
