@@ -42,7 +42,7 @@ pub struct Global {
 /// Where records come from.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceOptions {
-    /// The captured stream: a file, a directory, or - for standard input
+    /// Where records come from: kinesis://STREAM?region=… (run, check), or a captured stream: a file, a directory, or - for standard input
     #[arg(value_name = "SOURCE", env = "REVSYNC_SOURCE", hide_env_values = true)]
     pub source: Option<String>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(crate) struct RecordOptions {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sink")]
 pub(crate) struct SinkOptions {
-    /// The index: local:FILE, http(s)://HOST:PORT (OpenSearch), bulk:FILE or bulk:- [default: local:revsync.db]
+    /// The index: local:FILE, http(s)://HOST:PORT (OpenSearch), bulk:FILE or bulk:- [default: local:revsync.db; run and kcl have none]
     #[arg(long, value_name = "SINK", env = "REVSYNC_TO", hide_env_values = true)]
     pub to: Option<String>,
     /// How requests to OpenSearch are authorised [default: basic with a user name, else none]
@@ -114,7 +114,8 @@ pub(crate) struct DeliveryOptions {
     /// The pipeline's name [default: the name of the source]
     #[arg(long, value_name = "NAME", env = "REVSYNC_NAME", hide_env_values = true)]
     pub name: Option<String>,
-    /// Where dead letters go: file:PATH, sqs://HOST/ACCOUNT/QUEUE or s3://BUCKET[/PREFIX] [default: file:revsync-dead-letters.jsonl]
+    /// Where dead letters go: file:PATH, sqs://HOST/ACCOUNT/QUEUE or s3://BUCKET[/PREFIX] [default: file:revsync-dead-letters.jsonl; run and kcl
+    /// have none]
     #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS", hide_env_values = true)]
     pub dead_letters: Option<String>,
     /// Where those go that are larger than a message of the queue may be: s3://BUCKET[/PREFIX]
@@ -136,7 +137,7 @@ pub(crate) struct DeliveryOptions {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new(),
         hide_possible_values = true, value_name = "BOOL", env = "REVSYNC_NO_GZIP", hide_env_values = true)]
     pub no_gzip: Option<bool>,
-    /// How long to go on without any progress [default: 5m]
+    /// How long to go on without any progress; run and kcl never give up [default: 5m]
     #[arg(long, value_name = "TIME", env = "REVSYNC_GIVE_UP_AFTER", hide_env_values = true)]
     pub give_up_after: Option<Span>,
     /// How long one request may take [default: 30s]
@@ -187,6 +188,7 @@ pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCAL
 #[command(next_help_heading = "HTTP")]
 pub(crate) struct HttpOptions {
     /// Where to answer: an address with a port, of which 0 is any free one, or none. Whoever reaches it may ask: keep it private
+    /// [default: 127.0.0.1:8080; kcl: none]
     #[arg(long, value_name = "ADDRESS:PORT", env = "REVSYNC_HTTP", hide_env_values = true)]
     pub http: Option<Listen>,
 }

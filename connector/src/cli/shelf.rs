@@ -50,7 +50,10 @@ pub(super) async fn existing(settings: &Settings, writes: bool) -> Result<Arc<dy
         SinkUrl::Local(path) => {
             use crate::sink::local::Local;
             // Also where it is written to: no index is made for that.
-            let existing = Local::open_existing(path)?;
+            let named = |error: Error| {
+                if path.exists() { error } else { error.help("name the sink of the worker with --to, or its file with --config") }
+            };
+            let existing = Local::open_existing(path).map_err(named)?;
             Ok(Arc::new(if writes { Local::open(path)? } else { existing }))
         }
         SinkUrl::OpenSearch { .. } => {

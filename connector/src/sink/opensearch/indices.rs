@@ -302,7 +302,8 @@ impl Indices {
     fn vanished(&self, name: &str) -> Arc<str> {
         let anew = match self.lasting.load(Ordering::Relaxed) {
             true => {
-                "stop revsync and run revsync checkpoints rewind earliest, and it is made anew and filled with what the stream still has"
+                "stop revsync and run revsync checkpoints rewind earliest (its --config, or its --to and --name), and it is made anew and filled with \
+                 what the stream still has"
             }
             false => "run revsync setup and start again from the earliest position",
         };
@@ -311,7 +312,10 @@ impl Indices {
 
     fn replaced(&self, name: &str) -> Arc<str> {
         let if_meant = match self.lasting.load(Ordering::Relaxed) {
-            true => "stop revsync and run revsync checkpoints rewind earliest, and it is filled with what the stream still has",
+            true => {
+                "stop revsync and run revsync checkpoints rewind earliest (its --config, or its --to and --name), and it is filled with what the \
+                 stream still has"
+            }
             false => "start revsync again",
         };
         format!("index {name} is no longer the one that was written to before; if the new one is meant, {if_meant}").into()
