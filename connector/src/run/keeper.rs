@@ -256,7 +256,7 @@ impl Keeping {
     }
 
     fn lost(&self, shard: &str, cause: Loss, what: &str) -> Result<(), Error> {
-        tracing::error!(%shard, "data loss: {what}");
+        tracing::error!(%shard, "records were lost before they were read: {what}");
         lost(&self.keeper.standing, self.keeper.stops_on_data_loss, shard, cause, what)
     }
 

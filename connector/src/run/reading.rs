@@ -244,7 +244,7 @@ async fn judged(shared: &Shared, failure: Failure, teller: &Teller) -> Option<(C
     }
     match shared.kinesis.is_there().await {
         Ok(true) => {
-            tracing::error!(shard = %teller.shard, "the stream does not have the shard any more; what was left of it is lost: {what}");
+            tracing::error!(shard = %teller.shard, "records were lost before they were read: the stream does not have the shard any more: {what}");
             teller.tell(What::Loss { cause: Loss::Vanished, what }).await;
             teller.tell(What::Ended).await;
         }
