@@ -123,10 +123,14 @@ impl Fleet {
     fn documents(&self) -> BTreeMap<String, (u64, Value)> {
         self.opensearch.request("POST", "/ledger/_refresh", &[], b"");
         let (status, found) = self.opensearch.request("GET", "/ledger/_search?version=true&size=10000", &[], b"");
-        if status == 404 {
+        // It is not there yet, or not ready.
+        if status != 200 {
             return BTreeMap::new();
         }
         let found: Value = serde_json::from_slice(&found).unwrap();
+        if found["_shards"]["failed"] != 0 || found["_shards"]["successful"] == 0 {
+            return BTreeMap::new();
+        }
         let hit = |hit: &Value| (hit["_id"].as_str().unwrap().to_owned(), (hit["_version"].as_u64().unwrap(), hit["_source"].clone()));
         found["hits"]["hits"].as_array().unwrap().iter().map(hit).collect()
     }

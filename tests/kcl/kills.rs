@@ -32,15 +32,16 @@ fn shard(dice: &mut Dice) -> (Vec<Handed>, BTreeMap<String, u64>) {
 
 /// What goes wrong with the next requests.
 fn faults(dice: &mut Dice) -> Vec<Step> {
-    let fault = |dice: &mut Dice| match dice.below(6) {
+    let fault = |dice: &mut Dice| match dice.below(8) {
         0 => Step::status(429, "slow down"),
         1 => Step::status(503, "down"),
         2 => Step::after_writing(Fate::Drop),
         3 => Step::without_writing(Fate::Drop),
         4 => Step::reject(0, 429, "circuit_breaking_exception", "slow down"),
+        5 | 6 => Step::without_writing(Fate::Hang),
         _ => Step::proper(),
     };
-    (0..dice.below(6)).map(|_| fault(dice)).collect()
+    (0..dice.below(10)).map(|_| fault(dice)).collect()
 }
 
 /// Lets a child work on the shard from its checkpoint on; kills it after so many pages, at any moment of the last one. Whether it came to the
@@ -88,7 +89,9 @@ async fn a_child_that_is_killed_at_any_moment_leaves_nothing_undone() {
             // The last one may live as long as it likes.
             let pages = if lives > 6 { usize::MAX } else { dice.below(5) };
             server.script(faults(&mut dice));
-            let mut child = Child::start(kcl_command(&folder, &server.url(), &[]));
+            // Small requests, so that some are answered while others are not.
+            let small = ["--request-operations", "3", "--request-timeout", "400ms"];
+            let mut child = Child::start(kcl_command(&folder, &server.url(), &small));
             let before = lease.at;
             let ended = live(&mut child, &records, pages, &mut dice, &mut lease);
             assert!(lease.at >= before, "seed {seed}: the checkpoint went back");

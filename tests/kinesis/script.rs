@@ -164,17 +164,16 @@ impl State {
         let id = asked["ShardId"].as_str().unwrap();
         let Some(shard) = self.shards.iter().find(|shard| shard.id == id) else { return not_found(id) };
         let number = || asked["StartingSequenceNumber"].as_str().unwrap().parse::<u64>().unwrap();
-        type Kept = (u64, u64, Vec<u8>);
-        let past = |is_before: &dyn Fn(&Kept) -> bool| shard.records.iter().filter(|record| is_before(record)).count();
+        let before = |number: u64| shard.records.iter().filter(|(at, _, _)| *at < number).count();
         let from = match asked["ShardIteratorType"].as_str().unwrap() {
             "TRIM_HORIZON" => 0,
             "LATEST" => shard.records.len(),
             "AT_TIMESTAMP" => {
                 let time = (asked["Timestamp"].as_f64().unwrap() * 1_000.0).round() as u64;
-                past(&|(_, arrived, _)| *arrived < time)
+                shard.records.iter().filter(|(_, arrived, _)| *arrived < time).count()
             }
-            "AT_SEQUENCE_NUMBER" => past(&|(at, _, _)| *at < number()),
-            "AFTER_SEQUENCE_NUMBER" => past(&|(at, _, _)| *at <= number()),
+            "AT_SEQUENCE_NUMBER" => before(number()),
+            "AFTER_SEQUENCE_NUMBER" => before(number() + 1),
             other => panic!("no type of an iterator: {other}"),
         };
         (200, json!({ "ShardIterator": format!("{id}|{from}") }).to_string())

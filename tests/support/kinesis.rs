@@ -186,7 +186,7 @@ fn start(installed: &Path) -> Emulator {
     Emulator::at(&format!("http://127.0.0.1:{port}"))
 }
 
-const ADVICE: &str = "Tests against a Kinesis emulator need Node.js 18 or newer with npm (Debian: apt install nodejs npm); \
+const ADVICE: &str = "Tests against a Kinesis emulator need Node.js 20 or newer with npm (Debian: apt install nodejs npm); \
                       set REVSYNC_TEST_SERVICES=none to leave them out.";
 
 /// The folder that the emulator is installed in; filled with npm if it is not there yet.
