@@ -210,8 +210,9 @@ impl Summary {
                 let worst = if *phase == Phase::Running { first } else { others.first().unwrap_or(first) };
                 let more = if self.phase == Phase::Running { others.len() } else { others.len().saturating_sub(1) };
                 let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-                let (worst, stop) = shortened(worst);
-                (Tone::Bad, format!("Not ready: {worst}{more}{stop}"))
+                let (worst, cut) = shortened(worst);
+                let end = if more.is_empty() && !cut.is_empty() { "" } else { "." };
+                (Tone::Bad, format!("Not ready: {worst}{cut}{more}{end}"))
             }
         };
         if matches!(self.phase, Phase::Running) {
@@ -288,11 +289,11 @@ impl Tone {
     }
 }
 
-/// What has room in a headline, and how it ends: a server's reason may be a paragraph.
+/// What has room in a headline, and a sign that there is more: a server's reason may be a paragraph.
 fn shortened(reason: &str) -> (&str, &'static str) {
     const MOST: usize = 140;
     match reason.char_indices().nth(MOST) {
-        None => (reason.trim_end_matches(['.', ';']), "."),
+        None => (reason.trim_end_matches(['.', ';']), ""),
         Some((end, _)) => (reason[..end].rsplit_once(' ').map_or(&reason[..end], |(whole, _)| whole), " …"),
     }
 }

@@ -166,6 +166,15 @@ fn one_sentence_says_how_it_is() {
              word word word … All 4 shards are caught up.",
         ),
         (
+            with(good(), |it| {
+                it.places[1].reach = Reach::Unreachable { since: min(3), why: "word ".repeat(100) };
+                it.blocked = blocked();
+            }),
+            Tone::Bad,
+            "Not ready: the sink x://y has been unreachable for 3 min: word word word word word word word word word word word word word word word \
+             word word word … (and 1 more). All 4 shards are caught up.",
+        ),
+        (
             idle(),
             Tone::Bad,
             "Stuck: nothing was settled for 1 h, although everything can be reached and 9 records wait. It should be started anew. \
