@@ -272,9 +272,9 @@ impl Keeping {
                 self.lost(&shard, Loss::Vanished, what)?;
             }
         }
-        let removable: Vec<String> = plan.removable.iter().filter(|shard| free(shard)).cloned().collect();
-        if !removable.is_empty() {
-            self.keeper.leases.remove(&removable).await?;
+        // What another one holds is left to it.
+        if !plan.removable.is_empty() {
+            self.keeper.leases.remove(&plan.removable).await?;
         }
         Ok(())
     }

@@ -26,6 +26,9 @@ use crate::sink::Sink;
 /// How often a sink that nothing is sent to is asked whether it is there.
 const PROBE: Duration = Duration::from_secs(10);
 
+/// The least time that saving what was settled gets at the end, however short the grace time is.
+const LEAST_FOR_SAVING: Duration = Duration::from_secs(2);
+
 /// What a worker is made of.
 pub struct Worker {
     /// The line, watched by `standing`.
@@ -74,7 +77,14 @@ impl Worker {
         let _ = end.send(true);
         let kept = match kept {
             Some(kept) => kept,
-            None => keeping.await,
+            None => match timeout((grace / 5).max(LEAST_FOR_SAVING), &mut keeping).await {
+                Ok(kept) => kept,
+                Err(_) => {
+                    keeping.abort();
+                    tracing::warn!("what was settled last could not be saved in time; whoever goes on delivers it again, which changes nothing");
+                    Ok(Ok(Ok(())))
+                }
+            },
         };
         probing.abort();
         let kept = kept.map_err(|_| Error::new(Kind::Bug, "the keeping of checkpoints was not finished"));
@@ -207,11 +217,10 @@ impl Following {
     /// Delivers what was read, within the time.
     async fn wind_up(&mut self, grace: Duration) {
         self.worker.reading.stop_all();
-        let until = Instant::now() + grace;
-        // A part of the time is kept for what is with the sink then, and for saving what was settled.
-        let finished = timeout(grace * 2 / 3, guard(self.worker.line.finish())).await;
+        // A fifth of the time is kept for what is with the sink then, and another for saving what was settled.
+        let finished = timeout(grace * 3 / 5, guard(self.worker.line.finish())).await;
         if !matches!(finished, Ok(Ok(Ok(())))) {
-            self.worker.line.stop(until.saturating_duration_since(Instant::now()) / 2).await;
+            self.worker.line.stop(grace / 5).await;
         }
         self.tell_ends();
     }
