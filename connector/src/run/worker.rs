@@ -81,7 +81,9 @@ impl Worker {
                 Ok(kept) => kept,
                 Err(_) => {
                     keeping.abort();
-                    tracing::warn!("what was settled last could not be saved in time; whoever goes on delivers it again, which changes nothing");
+                    tracing::warn!(
+                        "what was settled last could not be saved in time; whoever goes on delivers it again, which changes nothing"
+                    );
                     Ok(Ok(Ok(())))
                 }
             },
