@@ -389,12 +389,16 @@ async fn what_is_under_way_gets_the_grace_time_when_the_work_ends() {
         json!({"action": "processRecords", "records": [record], "millisBehindLatest": 1}),
     ];
     let said = said.map(|line| format!("{line}\n")).concat();
-    let done = tokio::task::spawn_blocking(move || {
-        let arguments = ["--config", "revsync.toml", "kcl", "--to", &url, "--dead-letters", "file:letters.jsonl"];
-        folder.revsync_with(&arguments, &[], said.as_bytes())
-    });
-    let done = done.await.unwrap();
-    assert!(done.exit == 0 && done.err.contains("did not end in 700ms"), "{done:?}");
+    let arguments = ["--config", "revsync.toml", "kcl", "--to", &url, "--dead-letters", "file:letters.jsonl"];
+    let mut command = folder.command(&arguments, &[]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut daemon = child.stdin.take().unwrap();
+    daemon.write_all(said.as_bytes()).unwrap();
+    server.arrived(1).await;
+    drop(daemon);
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
+    let log = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success() && log.contains("did not end in 700ms"), "{log}");
 }
 
 /// Runs over so many documents, of which the server refuses every so manieth once; gives the number of dead letters.
