@@ -33,8 +33,8 @@ async fn every_state_is_shown_to_people_without_a_complaint_of_the_browser() {
         let words = |text: &str| text.split(['.', ';']).next().unwrap().to_owned();
         assert_eq!(words(shown.as_str().unwrap()), words(&headline), "{name}");
         // The style is the page's own, and is in force.
-        let size = browser.look("getComputedStyle(document.querySelector('.headline')).fontSize").await;
-        assert_eq!(size, "19px", "{name}");
+        let bar = browser.look("getComputedStyle(document.querySelector('.headline')).borderLeftWidth").await;
+        assert_eq!(bar, "6px", "{name}");
         for (width, dark) in [(1280, false), (1280, true), (400, false)] {
             let theme = if dark { "dark" } else { "light" };
             let picture = browser.picture(&format!("{name}-{width}-{theme}.png"), width, dark).await;
@@ -58,7 +58,7 @@ async fn what_changes_is_shown_by_itself_without_the_page_being_loaded_anew() {
     assert_eq!(browser.look("[window.kept, document.title]").await, serde_json::json!(["the same page", "… ledger – revsync"]));
     assert_eq!(browser.problems().await, [] as [&str; 0]);
 
-    // What somebody marks to copy it is left alone, and what has not come is said.
+    // That nothing newer comes is said, until it does.
     let address = server.address();
     server.stop().await;
     browser.wait("!document.getElementById('lost').hidden").await;

@@ -166,7 +166,7 @@ async fn a_shell_takes_the_commands_as_they_stand_there() {
 #[tokio::test]
 async fn a_gap_in_what_was_known_is_a_gap_in_the_curve() {
     let standing = running().await;
-    shard(&standing, "s", |_| 60.0);
+    shard(&standing, "s", |_| 0.3);
     {
         let mut state = standing.state();
         let (lags, _) = state.past.shards.get_mut("s").unwrap();

@@ -230,3 +230,16 @@ async fn nothing_of_a_record_is_said_in_the_log() {
     let said: Vec<_> = lines.iter().filter(|line| line.contains("revsync::run::reading")).collect();
     assert_eq!(said.len(), 3, "{said:?}");
 }
+
+#[tokio::test]
+async fn a_shard_that_was_read_to_its_end_is_read_again_when_that_is_ordered() {
+    let stream = ScriptedStream::start(vec![Shard { closed: true, ..Shard::with("shard-0", [10]) }]).await;
+    let child = Shard { parents: vec!["shard-0".to_owned()], ..Shard::new("shard-1") };
+    stream.change(|state| state.shards.push(child));
+    let (mut reading, mut heard) = reading(&stream).await;
+    for _ in 0..2 {
+        reading.read("shard-0", Begin::Earliest);
+        assert!(matches!(next(&mut heard).await, What::Page(read) if read.page.records.len() == 1));
+        assert!(matches!(next(&mut heard).await, What::Ended));
+    }
+}

@@ -6,6 +6,7 @@ mod aws;
 mod connecting;
 mod failures;
 mod follower;
+mod keeping;
 #[path = "../support/kinesis.rs"]
 mod kinesis;
 #[path = "../support/log.rs"]

@@ -1,9 +1,12 @@
 //! One shard, page by page: where reading begins, how it goes on with a new iterator, and what an answer means.
 
+use std::time::Duration;
+
 use revsync::plan::checkpoint::Begin;
 use revsync::plan::outcome::Class;
 use revsync::record::{Position, SequenceNumber};
 use revsync::source::kinesis::{Failure, Page, Reader};
+use tokio::time::sleep;
 
 use crate::connect;
 use crate::follower::{number, text};
@@ -123,6 +126,15 @@ async fn a_position_that_the_stream_does_not_have_any_more_is_a_loss_and_reading
     let page = reader.next(10).await.unwrap();
     assert_eq!((texts(&page), page.loss), (vec!["30".to_owned(), "40".to_owned()], None));
     assert_eq!(stream.iterators(), ["AFTER_SEQUENCE_NUMBER 20", "TRIM_HORIZON"]);
+}
+
+#[tokio::test]
+async fn what_is_written_while_a_shard_waits_for_its_first_read_is_not_passed_over_with_the_latest() {
+    let stream = ScriptedStream::start(vec![Shard::with("shard-0", [10])]).await;
+    let mut reader = reader(&stream, "shard-0", Begin::Latest { since: 15 }).await;
+    sleep(Duration::from_millis(1_100)).await;
+    stream.change(|state| state.shards = vec![Shard::with("shard-0", [10, 20])]);
+    assert_eq!(texts(&reader.next(100).await.unwrap()), ["20"]);
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::access::Authority;
@@ -51,6 +53,7 @@ knobs! {
     "DeliverySection" "linger" operations_wait_for_company_for_as_long_as_is_said,
     "DeliverySection" "gzip" bodies_are_compressed_or_not,
     "DeliverySection" "give_up_after" a_run_gives_up_when_it_is_said_to,
+    "DeliverySection" "grace" what_is_under_way_gets_the_grace_time_when_the_work_ends,
     "DeliverySection" "request_timeout" a_request_is_given_up_when_it_is_said_to,
     "DeliverySection" "breaker_in_a_row" an_index_that_refuses_so_many_in_a_row_is_blocked,
     "DeliverySection" "breaker_percent" an_index_that_refuses_so_great_a_share_is_blocked,
@@ -369,6 +372,33 @@ async fn a_request_is_given_up_when_it_is_said_to() {
     let run = run_on(server, "[delivery]\nrequest_timeout = \"700ms\"\n", &revision("T", "a", 0, Some("{}")), &[]).await;
     assert_eq!((run.done.exit, run.server.bulks().len()), (0, 2));
     assert!(run.done.err.contains("within 0.7 s"), "{}", run.done.err);
+}
+
+async fn what_is_under_way_gets_the_grace_time_when_the_work_ends() {
+    let server = Scripted::start().await;
+    server.add_index("t-000001", Some("t"));
+    server.script([Step::without_writing(Fate::Hang)]);
+    let (url, folder) = (server.url(), Folder::new());
+    folder.write("revsync.toml", "name = \"t\"\n[delivery]\ngrace = \"700ms\"\nlinger = \"1ms\"\n");
+    let record = json!({
+        "action": "record", "data": BASE64.encode(revision("T", "a", 0, Some("{}"))), "partitionKey": "k", "sequenceNumber": "1",
+        "subSequenceNumber": 0, "approximateArrivalTimestamp": null,
+    });
+    let said = [
+        json!({"action": "initialize", "shardId": "shardId-0", "sequenceNumber": "TRIM_HORIZON", "subSequenceNumber": 0}),
+        json!({"action": "processRecords", "records": [record], "millisBehindLatest": 1}),
+    ];
+    let said = said.map(|line| format!("{line}\n")).concat();
+    let arguments = ["--config", "revsync.toml", "kcl", "--to", &url, "--dead-letters", "file:letters.jsonl"];
+    let mut command = folder.command(&arguments, &[]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut daemon = child.stdin.take().unwrap();
+    daemon.write_all(said.as_bytes()).unwrap();
+    server.arrived(1).await;
+    drop(daemon);
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
+    let log = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success() && log.contains("did not end in 700ms"), "{log}");
 }
 
 /// Runs over so many documents, of which the server refuses every so manieth once; gives the number of dead letters.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use revsync::run::standing::{About, Phase, Standing};
-use tokio::time::advance;
+use revsync::run::clock::millis;
+use revsync::run::standing::{About, Phase, Shard, ShardPhase, Standing};
+use tokio::time::{Instant, advance};
 
 use crate::log::Log;
 
@@ -74,4 +75,37 @@ async fn one_that_starts_while_the_sink_is_down_says_so() {
     pass(&standing, Duration::from_secs(10)).await;
     let lines = said(&log);
     assert!(lines.len() == 1 && lines[0].contains("not ready: the sink ") && !lines[0].contains("it is starting"), "{lines:?}");
+}
+
+/// Why it is stuck, where nothing may stand still for ten minutes.
+fn stuck(standing: &Standing) -> Option<String> {
+    standing.state().summary(millis()).stuck(Duration::from_secs(600))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_shard_that_never_says_that_it_is_at_its_end_needs_no_restart_and_one_that_is_silent_does() {
+    let standing = running();
+    let answers = || {
+        let shard = Shard { behind: Some((Duration::from_secs(1), Instant::now())), ..Shard::new(ShardPhase::Reading) };
+        standing.state().shards.insert("0".to_owned(), shard);
+    };
+    for _ in 0..60 {
+        answers();
+        pass(&standing, Duration::from_secs(30)).await;
+        assert_eq!(stuck(&standing), None);
+    }
+    pass(&standing, Duration::from_secs(13 * 60)).await;
+    let why = stuck(&standing).unwrap();
+    assert!(why.contains("a shard has not answered for 13 min"), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_of_the_daemon_that_has_no_more_records_falls_no_further_behind() {
+    let standing = running();
+    let behind = Some((Duration::from_secs(1), Instant::now()));
+    let shard = Shard { behind, is_handed_over: true, ..Shard::new(ShardPhase::Reading) };
+    standing.state().shards.insert("0".to_owned(), shard);
+    pass(&standing, Duration::from_secs(3_600)).await;
+    assert_eq!(stuck(&standing), None);
+    assert_eq!(standing.state().shards["0"].lag(millis()), Some(Duration::from_secs(1)));
 }

@@ -2,21 +2,26 @@
 //!
 //! Refuses a sink that has no place for them, with the way out.
 
+use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(feature = "kinesis")]
 use super::line;
 use crate::config::{Settings, SinkUrl};
 use crate::error::Error;
 use crate::run::shelves::{INDEX, InOpenSearch};
+#[cfg(feature = "kinesis")]
 use crate::sink::Sink;
 use crate::sink::opensearch::OpenSearch;
 use crate::sink::opensearch::config::Access;
 use crate::store::checkpoints::{Place, Shelf, ShelfFile};
 
-/// The sink of a pipeline that lives on, and the place of its checkpoints, which may be one and the same. Creates a file where one is to be written; does not reach a server.
+/// The sink of a pipeline that lives on, and the place of its checkpoints, which may be one and the same. Creates a file where one is to be
+/// written; does not reach a server.
 ///
 /// # Errors
 /// The sink has no place for checkpoints, or a file cannot be written.
+#[cfg(feature = "kinesis")]
 pub(super) async fn ends(settings: &Settings) -> Result<(Arc<dyn Sink>, Arc<dyn Shelf>), Error> {
     if let Place::File(path) = &settings.checkpoints.place {
         let shelf = ShelfFile::open(path)?;
@@ -46,16 +51,7 @@ pub(super) async fn existing(settings: &Settings, writes: bool) -> Result<Arc<dy
         return Ok(Arc::new(ShelfFile::look(path)));
     }
     match &settings.sink.url {
-        #[cfg(feature = "local")]
-        SinkUrl::Local(path) => {
-            use crate::sink::local::Local;
-            // Also where it is written to: no index is made for that.
-            let named = |error: Error| {
-                if path.exists() { error } else { error.help("name the sink of the worker with --to, or its file with --config") }
-            };
-            let existing = Local::open_existing(path).map_err(named)?;
-            Ok(Arc::new(if writes { Local::open(path)? } else { existing }))
-        }
+        SinkUrl::Local(path) => of_local(path, writes, settings),
         SinkUrl::OpenSearch { .. } => {
             refuse_serverless(settings)?;
             let server = Arc::new(OpenSearch::connect(settings.opensearch()?).await?);
@@ -63,6 +59,21 @@ pub(super) async fn existing(settings: &Settings, writes: bool) -> Result<Arc<dy
         }
         _ => Err(no_place(settings)),
     }
+}
+
+#[cfg(feature = "local")]
+fn of_local(path: &Path, writes: bool, _: &Settings) -> Result<Arc<dyn Shelf>, Error> {
+    use crate::sink::local::Local;
+    // Also where it is written to: no index is made for that.
+    let advised =
+        |error: Error| if path.exists() { error } else { error.help("name the sink of the worker with --to, or its file with --config") };
+    let existing = Local::open_existing(path).map_err(advised)?;
+    Ok(Arc::new(if writes { Local::open(path)? } else { existing }))
+}
+
+#[cfg(not(feature = "local"))]
+fn of_local(_: &Path, _: bool, settings: &Settings) -> Result<Arc<dyn Shelf>, Error> {
+    Err(no_place(settings))
 }
 
 fn refuse_serverless(settings: &Settings) -> Result<(), Error> {

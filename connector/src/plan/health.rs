@@ -8,6 +8,9 @@ use std::time::Duration;
 /// A shard that is no further behind than this is caught up: what is on its way at any time is no more than that.
 pub const CAUGHT_UP: Duration = Duration::from_secs(10);
 
+/// A shard that is read answers more often than that, also where there are thousands and also where it has nothing to say.
+pub const SILENT: Duration = Duration::from_secs(2 * 60);
+
 /// What a pipeline does at present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
@@ -131,6 +134,8 @@ pub struct Shards {
     pub troubled: usize,
     /// How far the one is behind that is behind the furthest.
     pub furthest: Duration,
+    /// For how long the one did not answer that did not for longest.
+    pub silent: Duration,
     /// Those whose parents come first.
     pub waiting: usize,
     /// Those that another process reads.
@@ -140,9 +145,10 @@ pub struct Shards {
 }
 
 impl Summary {
-    /// Whether there is anything that should be settled.
+    /// Whether there is anything that should be done and is not: settled, or read. A shard that answers is read, however far behind it says
+    /// that it is: it may have long stretches without a record, and the distance of an idle one may never be nothing.
     pub fn has_work(&self) -> bool {
-        self.shards.unsettled > 0 || !self.shards.furthest.is_zero()
+        self.shards.unsettled > 0 || self.shards.silent >= SILENT
     }
 
     /// Whether something is known that keeps the pipeline from settling anything, and that no restart mends.
@@ -160,7 +166,7 @@ impl Summary {
     pub fn stuck(&self, after: Duration) -> Option<String> {
         (self.has_work() && !self.is_hindered() && self.stalled >= after).then(|| {
             let what = match self.shards.unsettled {
-                0 => self.lag(),
+                0 => format!("a shard has not answered for {}", in_words(self.shards.silent)),
                 1 => "1 record waits".to_owned(),
                 records => format!("{records} records wait"),
             };
@@ -210,8 +216,9 @@ impl Summary {
                 let worst = if *phase == Phase::Running { first } else { others.first().unwrap_or(first) };
                 let more = if self.phase == Phase::Running { others.len() } else { others.len().saturating_sub(1) };
                 let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-                let (worst, stop) = shortened(worst);
-                (Tone::Bad, format!("Not ready: {worst}{more}{stop}"))
+                let (worst, cut) = shortened(worst);
+                let end = if more.is_empty() && !cut.is_empty() { "" } else { "." };
+                (Tone::Bad, format!("Not ready: {worst}{cut}{more}{end}"))
             }
         };
         if matches!(self.phase, Phase::Running) {
@@ -288,11 +295,11 @@ impl Tone {
     }
 }
 
-/// What has room in a headline, and how it ends: a server's reason may be a paragraph.
+/// What has room in a headline, and a sign that there is more: a server's reason may be a paragraph.
 fn shortened(reason: &str) -> (&str, &'static str) {
     const MOST: usize = 140;
     match reason.char_indices().nth(MOST) {
-        None => (reason.trim_end_matches(['.', ';']), "."),
+        None => (reason.trim_end_matches(['.', ';']), ""),
         Some((end, _)) => (reason[..end].rsplit_once(' ').map_or(&reason[..end], |(whole, _)| whole), " …"),
     }
 }

@@ -37,6 +37,7 @@ pub struct Plan {
 ///
 /// Where nothing is saved at all, `start` says where each shard begins. Otherwise a shard of which nothing is saved came of one that was
 /// read: it begins at its beginning, whatever `start` says, or at the time that `start` names if everything saved is of that time or later.
+/// One that came of none of them is of the first start, of which not everything could be saved: it begins where the others did.
 pub fn plan(listed: &[Listed], saved: &BTreeMap<String, Checkpoint>, start: Start, now: u64) -> Plan {
     let stream = Stream::new(listed, saved);
     let mut plan = Plan::default();
@@ -44,7 +45,7 @@ pub fn plan(listed: &[Listed], saved: &BTreeMap<String, Checkpoint>, start: Star
         let begin = match saved.get(&shard.id) {
             Some(checkpoint) => checkpoint.progress.begin(),
             None if stream.is_passed_over(shard, start) => None,
-            None => Some(stream.begin(start, now)),
+            None => Some(stream.begin(shard, start, now)),
         };
         match begin {
             Some(begin) if shard.parents.iter().all(|parent| stream.is_done(parent, start)) => plan.read.push((shard.id.clone(), begin)),
@@ -132,12 +133,40 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// Whether a shard came of one of which something is saved.
+    fn came_of_saved(&self, shard: &Listed) -> bool {
+        let (mut walk, mut seen) = (vec![shard], BTreeSet::new());
+        while let Some(shard) = walk.pop() {
+            for parent in &shard.parents {
+                if self.saved.contains_key(parent) {
+                    return true;
+                }
+                if seen.insert(parent.as_str()) {
+                    walk.extend(self.by_id.get(parent.as_str()));
+                }
+            }
+        }
+        false
+    }
+
+    /// When a pipeline was begun with the latest, as far as that is still saved.
+    fn began_with_latest(&self) -> Option<u64> {
+        let since = |checkpoint: &Checkpoint| match checkpoint.progress {
+            Progress::Begins(Begin::Latest { since }) => Some(since),
+            _ => None,
+        };
+        self.saved.values().filter_map(since).min()
+    }
+
     /// Where a shard begins of which nothing is saved.
-    fn begin(&self, start: Start, now: u64) -> Begin {
+    fn begin(&self, shard: &Listed, start: Start, now: u64) -> Begin {
         match start {
             Start::Earliest => Begin::Earliest,
             Start::Latest if self.saved.is_empty() => Begin::Latest { since: now },
-            Start::Latest => Begin::Earliest,
+            Start::Latest => match self.began_with_latest().filter(|_| !self.came_of_saved(shard)) {
+                Some(millis) => Begin::Timestamp { millis },
+                None => Begin::Earliest,
+            },
             // Something settled from before that time: the pipeline was begun with another start.
             Start::Timestamp(millis) if self.saved.values().any(|saved| saved.covered.is_some_and(|covered| covered < millis)) => {
                 Begin::Earliest

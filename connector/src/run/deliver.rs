@@ -438,7 +438,8 @@ impl Deliver {
         self.tell_standing();
     }
 
-    fn tell_standing(&mut self) {
+    /// Says how things stand, to whom it has to be said.
+    pub(super) fn tell_standing(&mut self) {
         let paused = self.is_paused();
         self.account.tell_standing(paused, self.traffic.parked());
     }

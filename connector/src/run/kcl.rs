@@ -176,7 +176,7 @@ impl Child<'_> {
         tracing::info!("{shard}: begins after {from}");
         let mut state = self.standing.state();
         state.phase = Phase::Running;
-        state.shards.insert(shard.clone(), Shard::new(ShardPhase::Reading));
+        state.shards.insert(shard.clone(), Shard { is_handed_over: true, ..Shard::new(ShardPhase::Reading) });
         let origin = Arc::new(Origin { stream: self.options.stream.clone(), shard });
         self.shard = Some(Begun { origin, saved: None, since: Instant::now() });
         Ok(())

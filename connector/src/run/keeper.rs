@@ -5,6 +5,7 @@
 //! a shard be read by two generations of this process at once: one that was lost is taken again only when the worker has left it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,7 @@ pub struct Keeper {
 struct Keeping {
     keeper: Keeper,
     orders: UnboundedSender<Order>,
+    end: watch::Receiver<bool>,
     /// Our shards, and what was saved of each last.
     ours: HashMap<String, Checkpoint>,
     /// Shards that the worker was told to leave and has not left.
@@ -108,11 +110,12 @@ impl Keeper {
         self,
         orders: UnboundedSender<Order>,
         mut told: UnboundedReceiver<Told>,
-        mut end: watch::Receiver<bool>,
+        end: watch::Receiver<bool>,
     ) -> Result<(), Error> {
         let mut keeping = Keeping {
             keeper: self,
             orders,
+            end,
             ours: HashMap::new(),
             leaving: HashSet::new(),
             over: HashSet::new(),
@@ -132,7 +135,7 @@ impl Keeper {
             loop {
                 tokio::select! {
                     biased;
-                    () = stopped(&mut end) => {
+                    () = stopped(&mut keeping.end) => {
                         while let Ok(told) = told.try_recv() {
                             keeping.hear(told);
                         }
@@ -158,32 +161,52 @@ impl Keeping {
         self.save().await?;
         self.keeper.leases.look().await?;
         self.keeper.standing.state().checkpoints.is_there();
-        if self.list_at <= Instant::now() {
-            self.list().await?;
-        }
+        // Before the stream is asked: a shard that another one began with after that is not missing.
+        let rows = self.keeper.leases.rows();
+        let is_fresh = self.list_at <= Instant::now() && self.list().await?;
         // Of a stream that could not be asked yet nothing is known.
-        if self.listed.is_empty() {
+        if self.listed.is_empty() || *self.end.borrow() {
             return Ok(());
         }
-        let rows = self.keeper.leases.rows();
+        let others: HashSet<&str> =
+            rows.iter().filter(|(.., held)| matches!(held, Held::Other { .. })).map(|(shard, ..)| shard.as_str()).collect();
         let saved: BTreeMap<String, Checkpoint> = rows.iter().map(|(shard, checkpoint, _)| (shard.clone(), checkpoint.clone())).collect();
-        let free = |shard: &str| rows.iter().find(|(name, ..)| name == shard).is_none_or(|(.., held)| *held == Held::Free);
         let plan = shards::plan(&self.listed, &saved, self.keeper.start, clock::millis());
         self.begin(&saved)?;
-        self.take(plan.read.iter().filter(|(shard, _)| free(shard)), &saved).await?;
-        self.clean(&plan, free, &saved).await?;
+        // What is ours by its row and is not read is what was taken when something else went wrong.
+        let is_idle = |shard: &str| !others.contains(shard) && !self.ours.contains_key(shard) && !self.leaving.contains(shard);
+        let wanted: Vec<(String, Begin)> = plan.read.iter().filter(|(shard, _)| is_idle(shard)).cloned().collect();
+        let vanished: Vec<String> = plan.vanished.iter().filter(|shard| is_idle(shard)).cloned().collect();
+        let removable: Vec<String> = plan.removable.iter().filter(|shard| is_idle(shard)).cloned().collect();
+        self.take(wanted, &saved).await?;
+        if is_fresh {
+            self.clean(&vanished, &removable, &saved).await?;
+        } else if !vanished.is_empty() {
+            self.list_at = Instant::now();
+        }
         self.tell(&plan);
         Ok(())
     }
 
-    /// Asks the stream for its shards; what it said before holds where it cannot be asked.
-    async fn list(&mut self) -> Result<(), Error> {
-        match self.keeper.stream.shards().await {
+    /// Asks the stream for its shards; what it said before holds where it cannot be asked. Whether it answered.
+    async fn list(&mut self) -> Result<bool, Error> {
+        let stream = Arc::clone(&self.keeper.stream);
+        let mut answer = pin!(stream.shards());
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => break answer,
+                () = stopped(&mut self.end) => return Ok(false),
+                // It may take longer than others wait for a sign of us.
+                () = sleep(self.keeper.every) => self.save().await?,
+            }
+        };
+        match answer {
             Ok(listed) => {
                 self.listed = listed;
                 self.list_at = Instant::now() + LIST;
                 self.keeper.standing.state().source.is_there();
-                Ok(())
+                Ok(true)
             }
             Err(Failure::Gone { .. }) => Err(self.keeper.stream.gone()),
             Err(Failure::Again { what, .. }) => {
@@ -191,7 +214,7 @@ impl Keeping {
                     tracing::warn!("{} cannot be asked for its shards: {what}; trying again", self.keeper.stream.described());
                 }
                 self.keeper.standing.state().source.is_not(what);
-                Ok(())
+                Ok(false)
             }
         }
     }
@@ -210,13 +233,8 @@ impl Keeping {
         Ok(())
     }
 
-    /// Takes what may be read and is free.
-    async fn take<'a>(
-        &mut self,
-        free: impl Iterator<Item = &'a (String, Begin)>,
-        saved: &BTreeMap<String, Checkpoint>,
-    ) -> Result<(), Error> {
-        let wanted: Vec<(String, Begin)> = free.filter(|(shard, _)| !self.leaving.contains(shard)).cloned().collect();
+    /// Takes what may be read, as far as it can be had.
+    async fn take(&mut self, wanted: Vec<(String, Begin)>, saved: &BTreeMap<String, Checkpoint>) -> Result<(), Error> {
         if wanted.is_empty() {
             return Ok(());
         }
@@ -237,6 +255,8 @@ impl Keeping {
             self.tell_age(&shard, &checkpoint)?;
             let origin = Arc::new(Origin { stream: self.keeper.stream.arn().to_owned(), shard: shard.clone() });
             self.ours.insert(shard.clone(), checkpoint);
+            // How far it was when it was ours before is not how far it is now.
+            self.keeper.standing.state().shards.remove(&shard);
             let _ = self.orders.send(Order::Read { shard, origin, begin });
         }
         Ok(())
@@ -260,20 +280,23 @@ impl Keeping {
     }
 
     /// Ends what is gone, once, and removes what nobody needs any more.
-    async fn clean(&mut self, plan: &Plan, free: impl Fn(&str) -> bool, saved: &BTreeMap<String, Checkpoint>) -> Result<(), Error> {
-        let vanished: Vec<&String> = plan.vanished.iter().filter(|shard| free(shard)).collect();
+    async fn clean(&mut self, vanished: &[String], removable: &[String], saved: &BTreeMap<String, Checkpoint>) -> Result<(), Error> {
         if !vanished.is_empty() {
-            let rows = vanished.iter().filter_map(|shard| Some(((*shard).clone(), saved.get(*shard)?.clone()))).collect::<Vec<_>>();
-            for shard in self.keeper.leases.take(&rows).await? {
-                let what = "the stream does not have it any more, and it was not read to its end";
-                let ended = saved.get(&shard).map(|checkpoint| Checkpoint { progress: Progress::Ended, ..checkpoint.clone() });
-                self.keeper.leases.save(&ended.map(|ended| (shard.clone(), ended)).into_iter().collect::<Vec<_>>()).await?;
-                self.lost(&shard, Loss::Vanished, what)?;
+            let rows = vanished.iter().filter_map(|shard| Some((shard.clone(), saved.get(shard)?.clone()))).collect::<Vec<_>>();
+            let taken = self.keeper.leases.take(&rows).await?;
+            let mut ended = rows;
+            ended.retain(|(shard, _)| taken.contains(shard));
+            ended.iter_mut().for_each(|(_, checkpoint)| checkpoint.progress = Progress::Ended);
+            let mut lost = self.keeper.leases.save(&ended).await?;
+            ended.retain(|(shard, _)| !lost.contains(shard));
+            lost.retain(|shard| !taken.contains(shard));
+            self.leave(lost);
+            for (shard, _) in ended {
+                self.lost(&shard, Loss::Vanished, "the stream does not have it any more, and it was not read to its end")?;
             }
         }
-        let removable: Vec<String> = plan.removable.iter().filter(|shard| free(shard)).cloned().collect();
         if !removable.is_empty() {
-            self.keeper.leases.remove(&removable).await?;
+            self.keeper.leases.remove(removable).await?;
         }
         Ok(())
     }
@@ -295,7 +318,8 @@ impl Keeping {
                     if let Some(settled) = &standing.settled {
                         next.progress = Progress::Settled(settled.position.clone());
                     }
-                    next.covered = covered(standing, now).or(next.covered);
+                    // What was settled once stays so, but for a clock that was ahead.
+                    next.covered = standing.covered().max(next.covered.filter(|covered| *covered <= now));
                 }
                 next.targets.extend(targets.clone());
                 if next != *saved {
@@ -315,14 +339,7 @@ impl Keeping {
                 self.ours.insert(shard, checkpoint);
             }
         }
-        for shard in lost {
-            tracing::warn!(%shard, "another one reads this shard now; leaving it");
-            self.ours.remove(&shard);
-            if !self.over.remove(&shard) {
-                self.leaving.insert(shard.clone());
-                let _ = self.orders.send(Order::Leave { shard });
-            }
-        }
+        self.leave(lost);
         for shard in std::mem::take(&mut self.over) {
             tracing::info!(%shard, "read to its end, and everything is settled");
             self.ours.remove(&shard);
@@ -330,6 +347,17 @@ impl Keeping {
             self.list_at = Instant::now();
         }
         Ok(())
+    }
+
+    /// Leaves what is not ours any more.
+    fn leave(&mut self, lost: Vec<String>) {
+        for shard in lost {
+            tracing::warn!(%shard, "another one reads this shard now; leaving it");
+            self.ours.remove(&shard);
+            self.over.remove(&shard);
+            self.leaving.insert(shard.clone());
+            let _ = self.orders.send(Order::Leave { shard });
+        }
     }
 
     /// Hears the worker; says whether there is something to do at once.
@@ -413,14 +441,4 @@ impl Keeping {
             );
         }
     }
-}
-
-/// The time before which everything that arrived is settled, in milliseconds since 1970, as far as that is known.
-fn covered(shard: &Shard, now: u64) -> Option<u64> {
-    let (behind, as_of) = shard.behind?;
-    if shard.unsettled == 0 && behind.is_zero() {
-        // Lossless for the next 500 million years.
-        return Some(now.saturating_sub(as_of.elapsed().as_millis() as u64));
-    }
-    shard.settled.as_ref()?.arrived
 }

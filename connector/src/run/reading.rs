@@ -89,6 +89,8 @@ pub enum What {
 pub struct Read {
     /// The page.
     pub page: Page,
+    /// When it was asked for.
+    pub asked: Instant,
     room: Taken,
 }
 
@@ -113,11 +115,9 @@ impl Reading {
         self.shared.room.in_use()
     }
 
-    /// Reads a shard from there on; one that is read already goes on as it is.
+    /// Reads a shard from there on; where it is read already, that ends.
     pub fn read(&mut self, shard: &str, begin: Begin) {
-        if self.tasks.contains_key(shard) {
-            return;
-        }
+        self.stop(shard);
         self.begun += 1;
         let shard: Arc<str> = shard.into();
         let teller = Teller { shard: Arc::clone(&shard), number: self.begun, news: self.news.clone() };
@@ -216,7 +216,7 @@ async fn follow(shared: &Shared, mut reader: Reader, teller: &Teller) {
         pace.saw(Seen { records: page.records.len(), bytes, behind: page.behind });
         due = began + pace.interval();
         let ended = page.ended;
-        teller.tell(What::Page(Read { page, room })).await;
+        teller.tell(What::Page(Read { page, asked: began, room })).await;
         if ended {
             tracing::info!(shard = %teller.shard, "the shard is closed, and was read to its end");
             return teller.tell(What::Ended).await;

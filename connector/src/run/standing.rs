@@ -157,6 +157,12 @@ pub struct Shard {
     pub settled: Option<Settled>,
     /// How far behind the end of the shard the last read was, and when that was.
     pub behind: Option<(Duration, Instant)>,
+    /// Everything that arrived before this time was taken in, in milliseconds since 1970.
+    pub taken_in: Option<u64>,
+    /// When it was begun with, or answered last.
+    pub heard: Instant,
+    /// Whether its records are handed over when there are any, and nothing is heard of it while there are none.
+    pub is_handed_over: bool,
     /// Records read by this process.
     pub records: u64,
     /// Records from the first on that is not settled.
@@ -172,16 +178,40 @@ pub struct Shard {
 impl Shard {
     /// A shard of which nothing was read yet.
     pub fn new(phase: ShardPhase) -> Self {
-        Self { phase, settled: None, behind: None, records: 0, unsettled: 0, oldest: None, trouble: None, saved: None }
+        Self {
+            phase,
+            settled: None,
+            behind: None,
+            taken_in: None,
+            heard: Instant::now(),
+            is_handed_over: false,
+            records: 0,
+            unsettled: 0,
+            oldest: None,
+            trouble: None,
+            saved: None,
+        }
     }
 
     /// How far behind it is, with what was read and is not settled yet; `now` is in milliseconds since 1970.
     pub fn lag(&self, now: u64) -> Option<Duration> {
         let (behind, as_of) = self.behind?;
         // A shard that cannot be read falls further behind all the time.
-        let unread = if self.trouble.is_some() || !behind.is_zero() { behind + as_of.elapsed() } else { behind };
+        let is_left = !self.is_handed_over && (self.trouble.is_some() || !behind.is_zero());
+        let unread = if is_left { behind + as_of.elapsed() } else { behind };
         let unsettled = self.oldest.map(|oldest| Duration::from_millis(now.saturating_sub(oldest)));
         Some(unread.max(unsettled.unwrap_or_default()))
+    }
+
+    /// The time before which everything that arrived is settled, in milliseconds since 1970, as far as that is known.
+    pub fn covered(&self) -> Option<u64> {
+        let settled = self.settled.as_ref().and_then(|settled| settled.arrived);
+        if self.unsettled == 0 { self.taken_in.max(settled) } else { settled }
+    }
+
+    /// For how long nothing was heard of it, where something should have been.
+    fn silent(&self) -> Duration {
+        if self.is_handed_over { Duration::ZERO } else { self.heard.elapsed() }
     }
 }
 
@@ -321,6 +351,7 @@ impl State {
                     sum.troubled += usize::from(shard.trouble.is_some());
                     sum.unsettled += shard.unsettled;
                     sum.furthest = sum.furthest.max(lag.unwrap_or_default());
+                    sum.silent = sum.silent.max(shard.silent());
                 }
             }
         }

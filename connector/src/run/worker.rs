@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use super::clock;
 use super::deliver::Deliver;
 use super::keeper::{Keeper, Order, Told};
 use super::panics::guard;
@@ -25,6 +26,9 @@ use crate::sink::Sink;
 
 /// How often a sink that nothing is sent to is asked whether it is there.
 const PROBE: Duration = Duration::from_secs(10);
+
+/// The least time that saving what was settled gets at the end, however short the grace time is.
+const LEAST_FOR_SAVING: Duration = Duration::from_secs(2);
 
 /// What a worker is made of.
 pub struct Worker {
@@ -74,7 +78,16 @@ impl Worker {
         let _ = end.send(true);
         let kept = match kept {
             Some(kept) => kept,
-            None => keeping.await,
+            None => match timeout((grace / 5).max(LEAST_FOR_SAVING), &mut keeping).await {
+                Ok(kept) => kept,
+                Err(_) => {
+                    keeping.abort();
+                    tracing::warn!(
+                        "what was settled last could not be saved in time; whoever goes on delivers it again, which changes nothing"
+                    );
+                    Ok(Ok(Ok(())))
+                }
+            },
         };
         probing.abort();
         let kept = kept.map_err(|_| Error::new(Kind::Bug, "the keeping of checkpoints was not finished"));
@@ -165,13 +178,14 @@ impl Following {
 
     async fn push(&mut self, name: &str, read: Read) -> Result<(), Error> {
         let Worker { line, reading, standing, .. } = &mut self.worker;
-        let read_at = Instant::now();
+        let asked = read.asked;
         let see = |records: usize| {
             let mut state = standing.state();
             state.source.is_there();
             if let Some(shard) = state.shards.get_mut(name) {
+                shard.heard = Instant::now();
                 shard.records += records as u64;
-                shard.behind = read.page.behind.map(|behind| (behind, read_at)).or(shard.behind);
+                shard.behind = read.page.behind.map(|behind| (behind, asked)).or(shard.behind);
             }
         };
         // Caught up is a shard only when what was read is with the line.
@@ -185,7 +199,13 @@ impl Following {
             line.push_after(record, skip.take()).await?;
             passed += record.data.len();
         }
+        // Before it counts as caught up: what is not settled has to be known.
+        line.tell_standing();
         see(read.page.records.len());
+        if let (Some(behind), Some(shard)) = (read.page.behind, standing.state().shards.get_mut(name)) {
+            // Lossless for the next 500 million years.
+            shard.taken_in = Some(clock::millis().saturating_sub((asked.elapsed() + behind).as_millis() as u64));
+        }
         drop(read);
         line.read_ahead(reading.room_in_use());
         Ok(())
@@ -197,6 +217,7 @@ impl Following {
         let over = |(_, followed): &(&String, &Followed)| followed.at_its_end && ledger.is_settled_of(&followed.origin);
         let over: Vec<String> = self.shards.iter().filter(over).map(|(shard, _)| shard.clone()).collect();
         for shard in over {
+            self.worker.reading.stop(&shard);
             if let Some(followed) = self.shards.remove(&shard) {
                 self.worker.line.forget(&followed.origin);
             }
@@ -207,11 +228,10 @@ impl Following {
     /// Delivers what was read, within the time.
     async fn wind_up(&mut self, grace: Duration) {
         self.worker.reading.stop_all();
-        let until = Instant::now() + grace;
-        // A part of the time is kept for what is with the sink then, and for saving what was settled.
-        let finished = timeout(grace * 2 / 3, guard(self.worker.line.finish())).await;
+        // A fifth of the time is kept for what is with the sink then, and another for saving what was settled.
+        let finished = timeout(grace * 3 / 5, guard(self.worker.line.finish())).await;
         if !matches!(finished, Ok(Ok(Ok(())))) {
-            self.worker.line.stop(until.saturating_duration_since(Instant::now()) / 2).await;
+            self.worker.line.stop(grace / 5).await;
         }
         self.tell_ends();
     }

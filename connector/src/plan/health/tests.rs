@@ -53,7 +53,9 @@ fn a_process_is_stuck_only_where_something_is_to_be_done_nothing_hinders_it_and_
         ("caught up", good(), false),
         ("caught up for an hour", with(good(), |it| it.stalled = min(60)), false),
         ("records wait for an hour", idle(), true),
-        ("lag alone, nothing read", with(idle(), |it| it.shards.unsettled = 0), true),
+        ("lag alone, and every shard answers", with(idle(), |it| it.shards.unsettled = 0), false),
+        ("a shard does not answer", with(idle(), |it| (it.shards.unsettled, it.shards.silent) = (0, SILENT)), true),
+        ("a shard that was caught up does not answer", with(good(), |it| (it.shards.silent, it.stalled) = (min(9), min(60))), true),
         ("records alone, no lag known", with(idle(), |it| it.shards.furthest = Duration::ZERO), true),
         ("exactly as long as is allowed", with(idle(), |it| it.stalled = AFTER), true),
         ("a moment less", with(idle(), |it| it.stalled = AFTER - Duration::from_millis(1)), false),
@@ -164,6 +166,15 @@ fn one_sentence_says_how_it_is() {
             Tone::Bad,
             "Not ready: the sink x://y has been unreachable for 3 min: word word word word word word word word word word word word word word word \
              word word word … All 4 shards are caught up.",
+        ),
+        (
+            with(good(), |it| {
+                it.places[1].reach = Reach::Unreachable { since: min(3), why: "word ".repeat(100) };
+                it.blocked = blocked();
+            }),
+            Tone::Bad,
+            "Not ready: the sink x://y has been unreachable for 3 min: word word word word word word word word word word word word word word word \
+             word word word … (and 1 more). All 4 shards are caught up.",
         ),
         (
             idle(),

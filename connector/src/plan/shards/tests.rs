@@ -42,6 +42,17 @@ fn closed_shards_that_were_never_read_are_read_before_their_children() {
 }
 
 #[test]
+fn with_the_latest_a_shard_that_was_not_saved_with_the_others_begins_when_they_did() {
+    let rows = saved(&[("q", Progress::Begins(Begin::Latest { since: NOW }))]);
+    let stream = [closed("p", &[]), open("a", &["p"]), open("q", &[])];
+    let plan_of = |rows| plan(&stream, rows, Start::Latest, NOW + 500);
+    let then = Begin::Timestamp { millis: NOW };
+    assert_eq!(read(&plan_of(&rows)), [("p", then.clone()), ("q", then.clone())]);
+    let rows = saved(&[("q", Progress::Begins(Begin::Latest { since: NOW })), ("p", Progress::Ended)]);
+    assert_eq!(read(&plan_of(&rows)), [("a", Begin::Earliest), ("q", then)]);
+}
+
+#[test]
 fn a_merged_shard_waits_for_both_of_its_parents() {
     let one = saved(&[("p", Progress::Ended), ("a", Progress::Ended), ("b", settled(7))]);
     let plan_of = |rows| plan(&resharded(), rows, Start::Earliest, NOW);

@@ -1,6 +1,6 @@
 //! An Amazon Kinesis data stream as a source: the records of its shards, each in its order.
 //!
-//! [`address`] is how a stream is named, [`stream`] the stream and what it lists, [`reader`] one shard that is read page by page, and [`failure`]
+//! [`Address`] is how a stream is named, [`Kinesis`] the stream and what it lists, [`Reader`] one shard that is read page by page, and [`Failure`]
 //! why a call gave nothing. Waits for nothing but answers and tries nothing again that is asked over and over: who reads, paces.
 //!
 //! The rights that it takes are kinesis:DescribeStreamSummary, kinesis:ListShards, kinesis:GetShardIterator and kinesis:GetRecords on the

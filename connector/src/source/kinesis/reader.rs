@@ -24,6 +24,9 @@ use crate::record::{Origin, Position, Record, SequenceNumber};
 /// An iterator lives 5 minutes (Amazon Kinesis Data Streams API reference, `GetShardIterator`); one that is about to end is not tried.
 const ITERATOR_LIVES: Duration = Duration::from_secs(5 * 60 - 20);
 
+/// For so long the latest is what it was when reading began.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
 /// A shard that is read.
 #[derive(Debug)]
 pub struct Reader {
@@ -31,6 +34,7 @@ pub struct Reader {
     origin: Arc<Origin>,
     place: Place,
     iterator: Option<(String, Instant)>,
+    made: Instant,
 }
 
 /// How far a shard was read.
@@ -73,7 +77,7 @@ enum Refused {
 impl Reader {
     pub(super) fn new(stream: Arc<Stream>, shard: &str, begin: Begin) -> Self {
         let origin = Arc::new(Origin { stream: stream.arn().to_owned(), shard: shard.to_owned() });
-        Self { stream, origin, place: Place::Begin(begin), iterator: None }
+        Self { stream, origin, place: Place::Begin(begin), iterator: None, made: Instant::now() }
     }
 
     /// The origin of its records.
@@ -127,9 +131,10 @@ impl Reader {
         let call = call.shard_id(&self.origin.shard);
         let call = match &self.place {
             Place::Begin(Begin::Earliest) | Place::Since(Begin::Earliest) => call.shard_iterator_type(IteratorType::TrimHorizon),
-            Place::Begin(Begin::Latest { .. }) => call.shard_iterator_type(IteratorType::Latest),
-            // Not the latest once more: what was written meanwhile would be passed over.
-            Place::Since(Begin::Latest { since: millis })
+            Place::Begin(Begin::Latest { .. }) if self.made.elapsed() < AT_ONCE => call.shard_iterator_type(IteratorType::Latest),
+            // Not the latest once more, nor later: what was written meanwhile would be passed over.
+            Place::Begin(Begin::Latest { since: millis })
+            | Place::Since(Begin::Latest { since: millis })
             | Place::Begin(Begin::Timestamp { millis })
             | Place::Since(Begin::Timestamp { millis }) => {
                 let millis = i64::try_from(*millis).unwrap_or(i64::MAX);
