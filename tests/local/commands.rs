@@ -302,6 +302,23 @@ fn bulk_lines_are_not_written_over_the_capture_that_they_come_from() {
 }
 
 #[test]
+fn a_worker_does_not_write_dead_letters_or_checkpoints_into_its_index() {
+    let folder = Folder::new();
+    assert_eq!(folder.revsync(&["sync", "-", "--to", "local:index.db"]).exit, 0);
+    let index = folder.read("index.db");
+    let run = ["run", "kinesis://s?region=eu-west-1&endpoint=http://127.0.0.1:1", "--http", "none", "--to", "local:index.db"];
+    for files in [
+        &["--dead-letters", "file:./index.db"][..],
+        &["--dead-letters", "file:l", "--checkpoints", "file:index.db"],
+        &["--dead-letters", "file:both", "--checkpoints", "file:both"],
+    ] {
+        let done = folder.revsync(&[&run[..], files].concat());
+        assert_eq!((done.exit, folder.read("index.db") == index), (2, true), "{done:?}");
+        assert!(done.err.contains("are one file"), "{}", done.err);
+    }
+}
+
+#[test]
 fn a_replay_without_an_id_sends_every_letter() {
     let folder = Folder::new();
     let long = "x".repeat(600);

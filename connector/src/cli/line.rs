@@ -25,6 +25,7 @@ use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
 use crate::sink::opensearch::config::Access;
 use crate::source::capture::Capture;
+use crate::store::checkpoints;
 use crate::store::dead_letters::Place;
 
 /// Opens the captured stream.
@@ -122,19 +123,18 @@ pub(super) fn refuse_missing(command: &str, file: &File, over: &Overrides) -> Re
 }
 
 /// Refuses a file that would be read as the source and written over, or written by two.
+///
+/// # Errors
+/// It names both.
 pub(super) fn refuse_one_file_for_two(settings: &Settings) -> Result<(), Error> {
     let letters = if let Place::File(path) = &settings.dead_letters.place { Some(path) } else { None };
     let sink = match &settings.sink.url {
         SinkUrl::BulkFile(path) | SinkUrl::Local(path) => Some(path),
         SinkUrl::OpenSearch { .. } | SinkUrl::BulkStdout => None,
     };
-    let source = match settings.source.required()? {
-        SourceUrl::Path(path) => Some(path),
-        SourceUrl::Stdin => None,
-        #[cfg(feature = "kinesis")]
-        SourceUrl::Kinesis(_) => None,
-    };
-    let named = [("the source", source), ("the sink", sink), ("the dead letters", letters)];
+    let source = if let Some(SourceUrl::Path(path)) = &settings.source.url { Some(path) } else { None };
+    let checkpoints = if let checkpoints::Place::File(path) = &settings.checkpoints.place { Some(path) } else { None };
+    let named = [("the source", source), ("the sink", sink), ("the dead letters", letters), ("the checkpoints", checkpoints)];
     for (at, (what, path)) in named.iter().enumerate() {
         for (other, there) in &named[..at] {
             if let (Some(path), Some(there)) = (path, there)
