@@ -175,8 +175,12 @@ impl Keeping {
         self.begin(&saved)?;
         // What is ours by its row and is not read is what was taken when something else went wrong.
         let is_idle = |shard: &str| !others.contains(shard) && !self.ours.contains_key(shard) && !self.leaving.contains(shard);
-        let wanted: Vec<(String, Begin)> = plan.read.iter().filter(|(shard, _)| is_idle(shard)).cloned().collect();
-        let vanished: Vec<String> = plan.vanished.iter().filter(|shard| is_idle(shard)).cloned().collect();
+        // While the stream was asked another one may have taken a shard, gone on with it and let it go.
+        let now: BTreeMap<String, Checkpoint> =
+            self.keeper.leases.rows().into_iter().map(|(shard, checkpoint, _)| (shard, checkpoint)).collect();
+        let is_as_planned = |shard: &str| is_idle(shard) && now.get(shard) == saved.get(shard);
+        let wanted: Vec<(String, Begin)> = plan.read.iter().filter(|(shard, _)| is_as_planned(shard)).cloned().collect();
+        let vanished: Vec<String> = plan.vanished.iter().filter(|shard| is_as_planned(shard)).cloned().collect();
         let removable: Vec<String> = plan.removable.iter().filter(|shard| is_idle(shard)).cloned().collect();
         self.take(wanted, &saved).await?;
         if is_fresh {
