@@ -10,6 +10,7 @@ use crate::kinesis::{Stream, kinesis};
 use crate::peak::{MIB, so_far};
 use crate::process::Worker;
 use crate::relay::Relay;
+use crate::scripted_opensearch::Scripted;
 use crate::services;
 
 const LETTERS: [&str; 2] = ["--dead-letters", "file:letters.jsonl"];
@@ -149,4 +150,34 @@ fn a_stop_in_an_outage_keeps_to_the_grace_time_and_settles_nothing_that_is_not()
         worker.wait_until("all of it comes again", |status| status["counts"]["received"] == 12 && status["counts"]["pending"] == 0);
     assert_eq!(status["counts"]["dead_letters"], 0, "{status:#}");
     assert_eq!(worker.stop().0, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_is_wrong_from_the_start_is_waited_for_and_the_worker_says_so() {
+    let Some(emulator) = kinesis() else { return };
+    let (stream, folder, server) = (Stream::make(emulator, "password", 1), Folder::new(), Scripted::start().await);
+    // revsync:right
+    server.require_header("authorization", "Basic cmV2c3luYzpyaWdodA==");
+    let (sink, source) = (server.url(), stream.url());
+    let done = tokio::task::spawn_blocking(move || {
+        Feeder::new(&stream, 8, 10).write(10);
+        folder.write("password", "wrong");
+        let arguments = [&[source.as_str(), "--to", &sink, "--username", "revsync", "--password-file", "password"], &LETTERS[..]].concat();
+        // Its checkpoints are behind the same door.
+        let worker = Worker::start(&folder, &arguments);
+        let status =
+            worker.wait_until("it says that it is not let in", |status| status["ready"] == false && reasons(status).contains("refuses the credentials"));
+        assert_eq!((&status["live"], &status["counts"]["received"]), (&true.into(), &0.into()), "{status:#}");
+        assert_eq!(worker.stop().0, 0);
+
+        let worker = Worker::start(&folder, &[&arguments[..], &["--checkpoints", "file:checkpoints.json"]].concat());
+        let status =
+            worker.wait_until("it says that it is not let in", |status| status["ready"] == false && status["counts"]["pending"] == 12);
+        assert_eq!((&status["counts"]["indexed"], &status["counts"]["dead_letters"]), (&0.into(), &0.into()), "{status:#}");
+        folder.write("password", "right");
+        worker.wait_until("it goes on once the password is right", |status| status["counts"]["pending"] == 0 && status["ready"] == true);
+        let (exit, log) = worker.stop();
+        assert!(exit == 0 && !log.contains("wrong"), "{log}");
+    });
+    done.await.unwrap();
 }

@@ -36,7 +36,7 @@ pub(super) async fn ends(settings: &Settings) -> Result<(Arc<dyn Sink>, Arc<dyn 
         SinkUrl::OpenSearch { .. } => {
             refuse_serverless(settings)?;
             let server = Arc::new(line::opensearch(settings).await?.without_refresh());
-            Ok((server.clone(), Arc::new(InOpenSearch::new(server, INDEX))))
+            Ok((server.clone(), Arc::new(InOpenSearch::new(server, INDEX).that_outlasts_refusals())))
         }
         _ => Err(no_place(settings)),
     }

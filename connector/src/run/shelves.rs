@@ -34,6 +34,12 @@ impl InOpenSearch {
         let name = format!("index {index} of {}", sink.name());
         Self { sink, documents: Documents::new(index, FIELDS, CONTENT), name }
     }
+
+    /// As a worker wants it: what does not let it in is waited for.
+    #[must_use]
+    pub fn that_outlasts_refusals(self) -> Self {
+        Self { documents: self.documents.that_outlast_refusals(), ..self }
+    }
 }
 
 impl Shelf for InOpenSearch {

@@ -38,14 +38,20 @@ pub struct Documents {
     content: &'static str,
     /// The UUID of the index, once it was found or made.
     uuid: Mutex<Option<String>>,
-    /// Whether a change was made: the rights were there, so a refusal since then passes.
-    was_written: AtomicBool,
+    /// Whether a refusal is waited for: whoever asked for that, or a change was made, so that the rights were there.
+    outlasts_refusals: AtomicBool,
 }
 
 impl Documents {
     /// An index of that name. Every document has a text under each of `fields`, and under `content` an object that nobody searches.
     pub fn new(index: &str, fields: &'static [&'static str], content: &'static str) -> Self {
-        Self { index: index.to_owned(), fields, content, uuid: Mutex::default(), was_written: AtomicBool::default() }
+        Self { index: index.to_owned(), fields, content, uuid: Mutex::default(), outlasts_refusals: AtomicBool::default() }
+    }
+
+    /// As a pipeline that lives on wants it: a refusal is waited for from the start.
+    #[must_use]
+    pub fn that_outlast_refusals(self) -> Self {
+        Self { outlasts_refusals: AtomicBool::new(true), ..self }
     }
 
     /// The name of the index.
@@ -66,7 +72,7 @@ impl Documents {
 
     /// Whether a refusal is waited for: a password or a role that was good is put right, and nothing has to be started anew for that.
     fn outlasts_refusals(&self) -> bool {
-        self.was_written.load(Ordering::Relaxed)
+        self.outlasts_refusals.load(Ordering::Relaxed)
     }
 
     fn waits_for(&self, failure: &Failure) -> bool {
@@ -281,7 +287,7 @@ impl OpenSearch {
         let Some(error) = item.error else {
             return Ok(match (item.status, item.number, item.term) {
                 (200..=299, Some(number), Some(term)) => {
-                    documents.was_written.store(true, Ordering::Relaxed);
+                    documents.outlasts_refusals.store(true, Ordering::Relaxed);
                     Written::Done(Stamp { number, term })
                 }
                 // There was nothing to delete.
