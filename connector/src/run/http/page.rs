@@ -387,7 +387,7 @@ fn todo(out: &mut String, status: &Status) -> fmt::Result {
         todo.push((what, vec![format!("revsync check --to {sink}")]));
     }
     if !status.blocked.is_empty() {
-        let what = "Remove what blocks the index. It is tried again every 30 s at the latest, and what waits for it is sent then.";
+        let what = "Do what the reason of the blocked index asks for. It is tried again every 30 s at the latest, and what waits for it is sent then.";
         todo.push((what, Vec::new()));
     }
     if status.counts["dead_letters"].as_u64() > Some(0) {
