@@ -165,8 +165,9 @@ async fn a_password_that_is_wrong_from_the_start_is_waited_for_and_the_worker_sa
         let arguments = [&[source.as_str(), "--to", &sink, "--username", "revsync", "--password-file", "password"], &LETTERS[..]].concat();
         // Its checkpoints are behind the same door.
         let worker = Worker::start(&folder, &arguments);
-        let status =
-            worker.wait_until("it says that it is not let in", |status| status["ready"] == false && reasons(status).contains("refuses the credentials"));
+        let status = worker.wait_until("it says that it is not let in", |status| {
+            status["ready"] == false && reasons(status).contains("refuses the credentials")
+        });
         assert_eq!((&status["live"], &status["counts"]["received"]), (&true.into(), &0.into()), "{status:#}");
         assert_eq!(worker.stop().0, 0);
 
