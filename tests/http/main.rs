@@ -6,6 +6,8 @@ mod client;
 #[path = "../support/browser.rs"]
 mod headless;
 mod metrics;
+#[path = "../support/npm.rs"]
+mod npm;
 mod page;
 mod server;
 mod states;

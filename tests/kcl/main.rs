@@ -19,6 +19,8 @@ mod memory;
 mod messages;
 #[path = "../support/multilang.rs"]
 mod multilang;
+#[path = "../support/npm.rs"]
+mod npm;
 #[path = "../support/peak.rs"]
 mod peak;
 mod progress;

@@ -12,6 +12,8 @@ mod kinesis;
 #[path = "../support/log.rs"]
 mod log;
 mod memory;
+#[path = "../support/npm.rs"]
+mod npm;
 mod pages;
 mod script;
 #[path = "../support/scripted_aws.rs"]

@@ -3,7 +3,7 @@
 //! Comes with npm (`tests/services/browser`), which holds the browser itself and what drives it; nothing of the machine's own is used. A
 //! missing tool fails the test and says what to install.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,8 +11,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::npm::Package;
+
 const ADVICE: &str = "The test of the page in a browser needs Node.js 20 or newer with npm (Debian: apt install nodejs npm) on Linux on x86-64; \
                       set REVSYNC_TEST_SERVICES=none to leave it out.";
+
+const PACKAGE: Package = Package { name: "browser", what: "Chromium", advice: ADVICE };
 
 /// A browser with one page.
 #[derive(Debug, Clone)]
@@ -108,33 +112,19 @@ fn driver(home: &Path) -> Command {
     node
 }
 
-/// The folder with the browser, fetched with npm if it is not there yet.
+/// The folder with the browser, unpacked, and with what drives it.
 fn installed() -> PathBuf {
-    let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/services/browser");
-    let home = std::env::var_os("REVSYNC_TEST_CACHE")
-        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("../services"), PathBuf::from)
-        .join("browser");
-    fs::create_dir_all(&home).unwrap_or_else(|error| panic!("cannot make {}: {error}", home.display()));
-    // Several test processes may want it at once; the lock goes when the file is closed.
-    let lock = File::create(home.join("lock")).unwrap();
-    lock.lock().unwrap();
-    fs::copy(recipe.join("browse.mjs"), home.join("browse.mjs")).unwrap();
-    let is_current = |name: &str| fs::read(home.join(name)).ok() == fs::read(recipe.join(name)).ok();
-    let complete = home.join("complete");
-    if !complete.exists() || !is_current("package-lock.json") {
-        let _ = fs::remove_file(&complete);
-        eprintln!("fetching Chromium with npm into {}", home.display());
-        for name in ["package.json", "package-lock.json"] {
-            fs::copy(recipe.join(name), home.join(name)).unwrap();
-        }
-        let fetched = Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&home).output();
-        let fetched = fetched.unwrap_or_else(|error| panic!("cannot run npm: {error}. {ADVICE}"));
-        assert!(fetched.status.success(), "npm could not fetch Chromium: {}. {ADVICE}", String::from_utf8_lossy(&fetched.stderr));
+    let copy_driver = |home: &Path| {
+        fs::copy(PACKAGE.recipe().join("browse.mjs"), home.join("browse.mjs")).unwrap();
+    };
+    let home = PACKAGE.installed(|home| {
+        copy_driver(home);
         // Of another version.
         let _ = fs::remove_file(home.join("chromium"));
-        let unpacked = driver(&home).arg("unpack").status().unwrap_or_else(|error| panic!("cannot run node: {error}. {ADVICE}"));
+        let unpacked = driver(home).arg("unpack").status().unwrap_or_else(|error| panic!("cannot run node: {error}. {ADVICE}"));
         assert!(unpacked.success(), "Chromium could not be unpacked. {ADVICE}");
-        File::create(complete).unwrap();
-    }
+    });
+    // It may be newer than the browser.
+    copy_driver(&home);
     home
 }

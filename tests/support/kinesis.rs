@@ -12,7 +12,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -21,6 +21,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::aws::{ACCOUNT, Emulator, REGION};
+use crate::npm::Package;
 
 /// The emulator; none, when live tests are left out on purpose.
 pub(crate) fn kinesis() -> Option<&'static Emulator> {
@@ -30,7 +31,7 @@ pub(crate) fn kinesis() -> Option<&'static Emulator> {
             eprintln!("REVSYNC_TEST_SERVICES=none: tests against a Kinesis emulator are left out");
             return None;
         }
-        Some(start(&installed()))
+        Some(start(&PACKAGE.installed(|_| ())))
     });
     emulator.as_ref()
 }
@@ -159,14 +160,10 @@ impl Stream {
     }
 }
 
-fn recipes() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/services/kinesis")
-}
-
 fn start(installed: &Path) -> Emulator {
     let log = tempfile::Builder::new().prefix("revsync-kinesis-").tempfile().expect("a temporary file").into_temp_path();
     let mut emulator = Command::new("node")
-        .arg(recipes().join("emulator.js"))
+        .arg(PACKAGE.recipe().join("emulator.js"))
         .arg(installed)
         // It ends when this pipe does, so however this process ends, the emulator does too.
         .stdin(Stdio::piped())
@@ -189,27 +186,4 @@ fn start(installed: &Path) -> Emulator {
 const ADVICE: &str = "Tests against a Kinesis emulator need Node.js 20 or newer with npm (Debian: apt install nodejs npm); \
                       set REVSYNC_TEST_SERVICES=none to leave them out.";
 
-/// The folder that the emulator is installed in; filled with npm if it is not there yet.
-fn installed() -> PathBuf {
-    let wanted = fs::read_to_string(recipes().join("package-lock.json")).expect("the emulator's version");
-    let cache = std::env::var_os("REVSYNC_TEST_CACHE")
-        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("../services"), PathBuf::from)
-        .join("kinesis");
-    fs::create_dir_all(&cache).unwrap_or_else(|error| panic!("cannot make {}: {error}", cache.display()));
-    let complete = cache.join("complete");
-    // Several test processes may want it at once; the lock goes when the file is closed.
-    let lock = File::create(cache.join("lock")).expect("a lock file");
-    lock.lock().expect("a lock on a file of our own");
-    if fs::read_to_string(&complete).is_ok_and(|installed| installed == wanted) {
-        return cache;
-    }
-    eprintln!("installing the Kinesis emulator into {}", cache.display());
-    for file in ["package.json", "package-lock.json"] {
-        fs::copy(recipes().join(file), cache.join(file)).expect("a file in the cache");
-    }
-    let output = Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--prefix"]).arg(&cache).output();
-    let output = output.unwrap_or_else(|error| panic!("cannot run npm: {error}. {ADVICE}"));
-    assert!(output.status.success(), "npm could not install the Kinesis emulator: {}. {ADVICE}", String::from_utf8_lossy(&output.stderr));
-    fs::write(complete, wanted).expect("a marker file");
-    cache
-}
+const PACKAGE: Package = Package { name: "kinesis", what: "the Kinesis emulator", advice: ADVICE };

@@ -29,19 +29,23 @@ fn start(folder: &Folder, stream: &Stream, more: &[&str]) -> Worker {
     Worker::start(folder, &arguments)
 }
 
-// This emulator deletes a shard that is split, with what nobody read of it.
-#[test]
-fn a_shard_that_vanished_before_it_was_read_ends_the_work_or_is_said_once() {
-    let Some(emulator) = emulator() else { return };
-    let (stream, folder) = (Stream::make(emulator, "vanished", 1), Folder::new());
-    let mut feeder = Feeder::new(&stream, 1, 10);
+/// A worker read a part of the only shard and stopped; then the shard was split, which this emulator deletes it for, with what nobody read.
+fn split_before_it_was_read(stream: &Stream, folder: &Folder, seed: u64) {
+    let mut feeder = Feeder::new(stream, seed, 10);
     feeder.write(10);
-    let worker = start(&folder, &stream, &[]);
+    let worker = start(folder, stream, &[]);
     worker.wait_until("it has read", |status| status["counts"]["received"] == 12);
     assert_eq!(worker.stop().0, 0);
     feeder.write(10);
     stream.split(&stream.open()[0]);
     feeder.write(10);
+}
+
+#[test]
+fn a_shard_that_vanished_before_it_was_read_ends_the_work_or_is_said_once() {
+    let Some(emulator) = emulator() else { return };
+    let (stream, folder) = (Stream::make(emulator, "vanished", 1), Folder::new());
+    split_before_it_was_read(&stream, &folder, 1);
 
     let (done, checks) = check(&folder, &stream, &[]);
     assert_eq!(done.exit, 1, "{checks:#}");
@@ -64,14 +68,7 @@ fn a_shard_that_vanished_before_it_was_read_ends_the_work_or_is_said_once() {
 fn a_shard_that_vanished_is_counted_and_the_rest_goes_on() {
     let Some(emulator) = emulator() else { return };
     let (stream, folder) = (Stream::make(emulator, "counted", 1), Folder::new());
-    let mut feeder = Feeder::new(&stream, 2, 10);
-    feeder.write(10);
-    let worker = start(&folder, &stream, &[]);
-    worker.wait_until("it has read", |status| status["counts"]["received"] == 12);
-    assert_eq!(worker.stop().0, 0);
-    feeder.write(10);
-    stream.split(&stream.open()[0]);
-    feeder.write(10);
+    split_before_it_was_read(&stream, &folder, 2);
     let worker = start(&folder, &stream, &[]);
     let status = worker.wait_until("the children are read", |status| status["counts"]["received"] == 12);
     assert_eq!(status["data_loss"]["vanished"], 1, "{status:#}");

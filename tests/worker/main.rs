@@ -12,6 +12,8 @@ mod kills;
 #[path = "../support/kinesis.rs"]
 mod kinesis;
 mod losses;
+#[path = "../support/npm.rs"]
+mod npm;
 mod order;
 mod outages;
 #[path = "../support/peak.rs"]
