@@ -142,7 +142,14 @@ fn stream() -> Vec<Record> {
             let next = (i + 1) * SUMMARIES / (REVISIONS + SUMMARIES);
             let text = if next > of_summaries { block_summary(&mut some) } else { revision(&mut some) };
             let data = Element::read_one(text).unwrap().encode_as(Binary).unwrap();
-            Record { origin: origin.clone(), position: Position::Byte { offset: i as u64 }, data: data.into(), arrived: None, damage: None }
+            Record {
+                origin: origin.clone(),
+                position: Position::Byte { offset: i as u64 },
+                data: data.into(),
+                arrived: None,
+                damage: None,
+                message: None,
+            }
         })
         .collect()
 }

@@ -40,14 +40,14 @@
 //! | | |
 //! |---|---|
 //! | [`record`], [`revision`], [`operation`] | the nouns; plain data |
-//! | [`codec`] | pure: bytes to revisions. KPL aggregates, Ion, QLDB stream records |
+//! | [`codec`] | pure: bytes to revisions. KPL aggregates, Ion, QLDB stream records, row changes of Lindorm and Debezium |
 //! | [`plan`] | pure: every decision. Names, mapping, filters, batches, outcomes, retries, limits, the ledger |
 //! | [`source`] | edge: the records of a shard, in their order |
 //! | [`sink`] | edge: operations in, replies out. OpenSearch, the local index, bulk lines |
 //! | [`store`] | edge: what must survive. Dead letters, checkpoints |
 //! | [`run`] | shell: the order of effects, time, shutdown |
 //! | [`config`], [`cli`] | what a person says and sees |
-//! | [`error`], [`metrics`], [`aws`] | leaves that everyone may use; `aws` only who may reach out |
+//! | [`error`], [`metrics`], [`aws`], [`kafka`] | leaves that everyone may use; `aws` and `kafka` only who may reach out |
 //!
 //! Imports point one way, as in the table from top to bottom; the pure modules know no clock, file, network, randomness or log, and an edge
 //! never uses another edge. `tests/architecture` reads the sources and holds all of this.
@@ -57,6 +57,7 @@ pub mod cli;
 pub mod codec;
 pub mod config;
 pub mod error;
+pub mod kafka;
 pub mod memory;
 pub mod metrics;
 pub mod operation;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::revision::{Document, VersionType};
+use crate::revision::{Cell, Cells, Document, VersionType};
 
 /// Which document of which index, at which version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Target {
     pub routing: Option<String>,
 }
 
-/// One operation on the index. A merge of cells joins these with the first source that needs it.
+/// One operation on the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// Write the whole document.
@@ -44,16 +44,28 @@ pub enum Operation {
         /// stored.
         time: u64,
     },
+    /// Merge cells into the document: of each column the highest version stays, whatever order they come in.
+    Merge {
+        /// Where. The version is the highest of the cells, for people: what decides is the version of each cell.
+        target: Target,
+        /// What.
+        cells: Cells,
+        /// When the merge was planned, in milliseconds since 1970 (UTC): the time of the tombstone, should nothing be left of the row.
+        time: u64,
+    },
 }
 
 /// Bytes of a tombstone's document, within a few.
 const TOMBSTONE: usize = 72;
 
+/// Bytes of a merge but for its cells, within a few hundred: the script and the names of its parameters.
+const MERGE: usize = 2_048;
+
 impl Operation {
     /// The document that the operation is about.
     pub fn target(&self) -> &Target {
         match self {
-            Self::Index { target, .. } | Self::Delete { target } | Self::Tombstone { target, .. } => target,
+            Self::Index { target, .. } | Self::Delete { target } | Self::Tombstone { target, .. } | Self::Merge { target, .. } => target,
         }
     }
 
@@ -63,6 +75,7 @@ impl Operation {
             Self::Index { .. } => "index",
             Self::Delete { .. } => "delete",
             Self::Tombstone { .. } => "tombstone",
+            Self::Merge { .. } => "merge",
         }
     }
 
@@ -74,6 +87,7 @@ impl Operation {
             Self::Index { document, .. } => document.0.len(),
             Self::Delete { .. } => 0,
             Self::Tombstone { .. } => TOMBSTONE,
+            Self::Merge { cells, .. } => MERGE + cells.columns.iter().map(Cell::size).sum::<usize>(),
         };
         document + target.index.len() + target.id.len() + target.routing.as_ref().map_or(0, String::len) + ACTION_LINE
     }

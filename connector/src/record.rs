@@ -107,6 +107,28 @@ pub struct Record {
     pub arrived: Option<u64>,
     /// Bytes that a source could not make a record of; the record is a dead letter with this reason.
     pub damage: Option<Fault>,
+    /// What it has beside its bytes, where the source has messages with keys and headers (Kafka).
+    pub message: Option<Arc<Message>>,
+}
+
+/// What a message of Kafka has beside its value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// The key; `None` where it is null.
+    pub key: Option<Bytes>,
+    /// The headers, in their order; a name may come more than once.
+    pub headers: Vec<Header>,
+    /// Whether the value is null (a tombstone of Kafka), which is not an empty one.
+    pub is_null: bool,
+}
+
+/// A header of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Its name.
+    pub name: String,
+    /// Its value; `None` where it is null.
+    pub value: Option<Bytes>,
 }
 
 /// Why a unit can never succeed: what goes into its dead letter. Holds no field value of a document.

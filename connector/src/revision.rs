@@ -18,6 +18,14 @@ impl Document {
     }
 }
 
+impl Cell {
+    /// Bytes that it takes in a body, within a few dozen.
+    pub fn size(&self) -> usize {
+        const AROUND: usize = 64;
+        2 * self.name.len() + self.value.len() + AROUND
+    }
+}
+
 /// How a version is compared with the stored one (OpenSearch `version_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +55,29 @@ pub enum Change {
     Delete,
     /// The content of this revision was removed afterwards. Says nothing about the document's present state.
     Redaction,
+    /// Some columns of the row are now this; the others stay as they are.
+    Cells(Cells),
+}
+
+/// A change of some columns of a row. Each column is a cell of its own: of two writes of one cell the one with the higher version wins, so that
+/// changes may come late, twice and in any order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cells {
+    /// Every cell of the row up to this version is gone, also one of this very version.
+    pub erased: Option<u64>,
+    /// The columns that were written, by name in the order of their bytes, no name twice.
+    pub columns: Vec<Cell>,
+}
+
+/// One column as it was written once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// The column's name as the source writes it, such as `f:name`.
+    pub name: String,
+    /// The version of this column, 0 to 2^63-1 ([`MAX_VERSION`]).
+    pub version: u64,
+    /// The value as JSON text on one line; `null` where the column has none.
+    pub value: Bytes,
 }
 
 /// One decoded change: table, document id, version, and a put, a delete or a redaction.

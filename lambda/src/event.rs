@@ -103,7 +103,7 @@ impl Batch {
                     (raw.as_bytes().to_vec(), Some(Fault::new("undecodable", reason)))
                 }
             };
-            batch.records.push(Record { origin, position, data: data.into(), arrived, damage });
+            batch.records.push(Record { origin, position, data: data.into(), arrived, damage, message: None });
         }
         // Several invocations may work on one shard at once; a batch then holds the records of some of its keys.
         batch.records.sort_by(|a, b| a.position.cmp(&b.position));

@@ -6,6 +6,7 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use bytes::Bytes;
 use revsync::aws::Aws;
+use revsync::kafka::Properties;
 use revsync::record::{Fault, Origin, Position, SequenceNumber};
 use revsync::store::dead_letters::{Config, DeadLetter, DeadLetters, Entry, FORMAT_VERSION, identify};
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ pub(crate) fn bucket(emulator: &'static Emulator) -> Home {
 /// What is configured for a place; a queue of a scripted service needs a region only.
 pub(crate) fn config(place: &str, large: Option<&str>) -> Config {
     let aws = Aws { region: Some(REGION.to_owned()), assume_role_arn: None };
-    Config { place: place.parse().unwrap(), large: large.map(|large| large.parse().unwrap()), aws }
+    Config { place: place.parse().unwrap(), large: large.map(|large| large.parse().unwrap()), properties: Properties::default(), aws }
 }
 
 pub(crate) fn credentials() -> SharedCredentialsProvider {
@@ -137,6 +138,7 @@ pub(crate) fn letter(number: u64, payload: impl Into<Bytes>) -> DeadLetter {
         first_error: None,
         connector: "0.1.0".to_owned(),
         large: None,
+        message: None,
         payload,
     }
 }

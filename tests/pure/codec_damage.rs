@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use revsync::codec::ion_json::Rules;
-use revsync::codec::{Content, Decoder, Options, Unit};
+use revsync::codec::{Content, Decoder, Options, TableOptions, Unit};
 use revsync::metrics::Notes;
 use revsync::record::{Origin, Position, Record};
 use revsync::revision::Change;
@@ -113,12 +113,23 @@ const LIMIT: usize = 4 * 1024;
 
 fn decode(data: &[u8]) -> Vec<Unit> {
     let options = Options {
-        rules: Box::new(|_| Rules { limit: LIMIT, ..Rules::default() }),
-        metadata: Box::new(|table| table.len() % 2 == 0),
+        table: Box::new(|table| TableOptions {
+            rules: Rules { limit: LIMIT, ..Rules::default() },
+            metadata: table.len() % 2 == 0,
+            ..TableOptions::default()
+        }),
         verify_hashes: data.len().is_multiple_of(2),
+        ..Options::default()
     };
     let origin = Arc::new(Origin { stream: String::new(), shard: String::new() });
-    let record = Record { origin, position: Position::Byte { offset: 0 }, data: Bytes::copy_from_slice(data), arrived: None, damage: None };
+    let record = Record {
+        origin,
+        position: Position::Byte { offset: 0 },
+        data: Bytes::copy_from_slice(data),
+        arrived: None,
+        damage: None,
+        message: None,
+    };
     let mut units = Vec::new();
     Decoder::new(options).decode(&record, &mut units, &mut Notes::default());
     units

@@ -101,7 +101,7 @@ fn written_from_text(value: &str) -> Result<String, Box<Content>> {
         "{{recordType:\"REVISION_DETAILS\",payload:{{tableInfo:{{tableName:\"V\"}},revision:{{data:{{v:{value}}},metadata:{{id:\"x\",version:0}}}}}}}}"
     );
     let mut decoder = Decoder::default();
-    let user_record = decoder.open_payload(&Bytes::from(record));
+    let user_record = decoder.open_payload(&Bytes::from(record), None);
     let mut units = decoder.units(&user_record);
     let (_, content) = units.next(&mut decoder, &mut Notes::default()).unwrap();
     match content {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use revsync::codec::ion_json::Rules;
-use revsync::codec::{Decoder, Options};
+use revsync::codec::{Decoder, Options, TableOptions};
 use revsync::error::Kind;
 use revsync::metrics::Counts;
 use revsync::plan::mapping::Mapping;
@@ -23,11 +22,11 @@ const PLACE: u32 = line!() + 5;
 
 /// A decoder with a bug that shows with one table, and says what it should keep to itself.
 fn decoder_with_a_bug() -> Decoder {
-    let rules = |table: &str| {
+    let table = |table: &str| {
         assert!(table != "Odd", "a secret of {table}");
-        Rules::default()
+        TableOptions::default()
     };
-    Decoder::new(Options { rules: Box::new(rules), ..Options::default() })
+    Decoder::new(Options { table: Box::new(table), ..Options::default() })
 }
 
 fn line(bench: &Bench, decoder: Decoder) -> Deliver {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use revsync::codec::{Content, Decoder, Options, Unit};
 use revsync::metrics::{Notes, Skip};
 use revsync::record::Bound;
-use revsync::revision::Change;
+use revsync::revision::{Cell, Change};
 use revsync::source::capture::Capture;
 use serde_json::value::RawValue;
 
@@ -32,11 +32,25 @@ fn line(unit: &Unit) -> String {
     match &unit.content {
         Content::Skip(reason) => format!(r#"{{"skip":"{}"}}"#, reason.as_str()),
         Content::Fault(fault) => format!(r#"{{"fault":"{}"}}"#, fault.kind),
+        Content::Refused(error) => format!(r#"{{"refused":"{}"}}"#, error.what),
         Content::Revision(revision) => {
             let (op, document) = match &revision.change {
                 Change::Put(document) => ("put", format!(r#","document":{}"#, std::str::from_utf8(document.as_bytes()).unwrap())),
                 Change::Delete => ("delete", String::new()),
                 Change::Redaction => ("redaction", String::new()),
+                Change::Cells(cells) => {
+                    let cell = |cell: &Cell| {
+                        format!(
+                            r#"{{"name":"{}","version":{},"value":{}}}"#,
+                            cell.name,
+                            cell.version,
+                            std::str::from_utf8(&cell.value).unwrap()
+                        )
+                    };
+                    let columns: Vec<String> = cells.columns.iter().map(cell).collect();
+                    let erased = cells.erased.map(|erased| format!(r#","erased":{erased}"#)).unwrap_or_default();
+                    ("cells", format!(r#"{erased},"columns":[{}]"#, columns.join(",")))
+                }
             };
             format!(r#"{{"{op}":{{"table":"{}","id":"{}","version":{}{document}}}}}"#, revision.table, revision.id, revision.version)
         }
@@ -111,6 +125,7 @@ fn the_recorded_stream_folds_to_the_expected_documents_in_every_form() {
                         Change::Put(document) => ("puts", Some(String::from_utf8(document.as_bytes().to_vec()).unwrap())),
                         Change::Delete => ("deletes", None),
                         Change::Redaction => ("redacted", None),
+                        Change::Cells(_) => panic!("a ledger has no cells"),
                     };
                     let known = newest.get(revision.id.as_str()).map(|(version, ..)| *version);
                     if kind != "redacted" && known.is_none_or(|known| revision.version > known) {

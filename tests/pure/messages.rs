@@ -249,6 +249,7 @@ fn letter(offset: u64, fault: Fault) -> DeadLetter {
         first_error: None,
         connector: "0.1.0".into(),
         large: None,
+        message: None,
         payload,
     }
 }

@@ -147,7 +147,7 @@ impl Stream {
             };
             received += carried.len() as u64;
             units.insert((origin.clone(), position.clone()), carried);
-            records.push(Record { origin, position, data, arrived: None, damage: None });
+            records.push(Record { origin, position, data, arrived: None, damage: None, message: None });
         }
         Self { records, units, received }
     }

@@ -648,6 +648,7 @@ fn expected(model: &mut Model, operation: &Operation) -> Outcome {
         Operation::Index { document, .. } => Some(String::from_utf8(document.as_bytes().to_vec()).expect("test documents are text")),
         Operation::Delete { .. } => None,
         Operation::Tombstone { .. } => Some(TOMBSTONE.to_owned()),
+        Operation::Merge { .. } => panic!("a merge goes by the versions of its cells"),
     };
     let stored = model.get(&target.id);
     let stale = stored.is_some_and(|(version, _)| match target.version_type {

@@ -95,7 +95,7 @@ pub(crate) fn shard(name: &str) -> Arc<Origin> {
 
 /// A record at a byte offset of a shard.
 pub(crate) fn record(origin: &Arc<Origin>, offset: u64, data: Bytes) -> Record {
-    Record { origin: origin.clone(), position: Position::Byte { offset }, data, arrived: None, damage: None }
+    Record { origin: origin.clone(), position: Position::Byte { offset }, data, arrived: None, damage: None, message: None }
 }
 
 /// Records of one revision each, one after another in one shard.

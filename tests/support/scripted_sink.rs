@@ -397,6 +397,7 @@ impl Versioned for BTreeMap<(String, String), (u64, Option<String>)> {
             }
             Operation::Delete { .. } => (None, if existed { 200 } else { 404 }),
             Operation::Tombstone { .. } => (None, if existed { 200 } else { 201 }),
+            Operation::Merge { .. } => return Reply::error(400, "illegal_argument_exception", "this server merges nothing"),
         };
         self.insert(key(target), (target.version, source));
         Reply::ok(status)

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::codec::ion_json::Rules;
-use crate::codec::{self, Decoder};
+use crate::codec::{self, Decoder, TableOptions};
 use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};
 use crate::error::{Error, Kind};
 use crate::plan::filter::Filter;
@@ -177,6 +177,7 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
             deletes: rule.deletes,
             metadata_field: rule.metadata_field.clone(),
             long_ids: rule.long_ids,
+            rows: rule.rows.unwrap_or(settings.source.rows),
         })
     };
     Mapping::new(settings.tables.iter().map(rule).collect::<Result<_, Error>>()?)
@@ -184,14 +185,24 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
 
 /// The decoder, with each table's choices.
 pub(super) fn decoder(settings: &Settings) -> Decoder {
-    let tables: Arc<[TableRule]> = settings.tables.clone().into();
-    let with_metadata = Arc::clone(&tables);
+    let (tables, keys, rows) = (settings.tables.clone(), settings.source.keys.clone(), settings.source.rows);
     Decoder::new(codec::Options {
-        rules: Box::new(move |table| {
-            let written = |rule: &TableRule| Rules { decimals: rule.decimals, non_finite: rule.non_finite, ..Rules::default() };
-            rule(&tables, table).map(written).unwrap_or_default()
+        format: settings.source.format,
+        versions: settings.source.versions,
+        table: Box::new(move |table| {
+            let rule = rule(&tables, table);
+            let named = keys.iter().find(|key| matches(&key.table, table)).map(|key| &key.columns);
+            TableOptions {
+                unmapped: rule.is_none() && !tables.is_empty(),
+                rules: rule
+                    .map(|rule| Rules { decimals: rule.decimals, non_finite: rule.non_finite, ..Rules::default() })
+                    .unwrap_or_default(),
+                metadata: rule.is_some_and(|rule| rule.metadata_field.is_some()),
+                key: named.or(rule.map(|rule| &rule.key)).cloned().unwrap_or_default(),
+                rows: rule.and_then(|rule| rule.rows).unwrap_or(rows),
+                types: rule.map(|rule| rule.types.clone()).unwrap_or_default(),
+            }
         }),
-        metadata: Box::new(move |table| rule(&with_metadata, table).is_some_and(|rule| rule.metadata_field.is_some())),
         verify_hashes: settings.source.verify_hashes,
     })
 }

@@ -90,7 +90,11 @@ fn observe(
             while let Some(user_record) = user_records.next(&decoder) {
                 let mut units = decoder.units(&user_record);
                 while let Some((_, content)) = units.next(&mut decoder, &mut notes) {
-                    let Content::Revision(revision) = content else { continue };
+                    let revision = match content {
+                        Content::Revision(revision) => revision,
+                        Content::Refused(error) => return Err(error),
+                        Content::Skip(_) | Content::Fault(_) => continue,
+                    };
                     if table.is_some_and(|table| *table != *revision.table) {
                         continue;
                     }

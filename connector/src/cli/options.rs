@@ -8,7 +8,34 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
-use crate::config::{Auth, ByteSize, Format, Listen, LogFormat, OnDataLoss, Overrides, Span, StartAt};
+use crate::codec::{Format, Rows, Versions};
+use crate::config::{Auth, ByteSize, Listen, LogFormat, OnDataLoss, Overrides, Span, StartAt, TableKey};
+use crate::kafka::Property;
+
+/// A choice of the configuration as clap shows it.
+macro_rules! value_enum {
+    ($choice:ty, $($variant:ident => $name:literal, $help:literal;)*) => {
+        impl clap::ValueEnum for $choice {
+            fn value_variants<'a>() -> &'a [Self] {
+                &[$(Self::$variant),*]
+            }
+
+            fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+                match self {
+                    $(Self::$variant => Some(clap::builder::PossibleValue::new($name).help($help)),)*
+                }
+            }
+        }
+    };
+}
+value_enum!(Format,
+    Auto => "auto", "Recognised by content";
+    Qldb => "qldb", "The QLDB stream: control, block summary and revision details records in Ion";
+    Lindorm => "lindorm", "Lindorm Streams: row changes in JSON, in the legacy format or as DebeziumV2";
+    Debezium => "debezium", "Debezium: change events in JSON, with or without their schema";
+);
+value_enum!(Rows, Full => "full", "The whole row"; Cells => "cells", "Some columns of the row";);
+value_enum!(Versions, Sound => "sound", "A position in the database's log"; Timestamp => "timestamp", "Also the time of the change";);
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -42,9 +69,21 @@ pub struct Global {
 /// Where records come from.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceOptions {
-    /// Where records come from: kinesis://STREAM?region=… (run, check), or a captured stream: a file, a directory, or - for standard input
+    /// Where records come from: kafka://HOST:PORT[,HOST:PORT]/TOPIC, kinesis://STREAM?region=… (run, check), or a captured stream: a file, a
+    /// directory, or - for standard input
     #[arg(value_name = "SOURCE", env = "REVSYNC_SOURCE", hide_env_values = true)]
     pub source: Option<String>,
+    /// A property of the Kafka client, as librdkafka names it: KEY=VALUE; may be repeated (in the environment: with ; between). No password: those
+    /// come from the environment or the file
+    #[arg(
+        short = 'X',
+        long = "property",
+        value_name = "KEY=VALUE",
+        value_delimiter = ';',
+        env = "REVSYNC_PROPERTY",
+        hide_env_values = true
+    )]
+    pub property: Vec<Property>,
     #[command(flatten)]
     pub records: RecordOptions,
 }
@@ -55,6 +94,15 @@ pub(crate) struct RecordOptions {
     /// What the records hold, where it cannot be recognised by content
     #[arg(long, value_enum, value_name = "FORMAT", env = "REVSYNC_FORMAT", hide_env_values = true)]
     pub format: Option<Format>,
+    /// The key columns of a table, where its records do not tell them: TABLE=COLUMN[,COLUMN]; may be repeated (in the environment: with ; between)
+    #[arg(long, value_name = "TABLE=COLUMNS", value_delimiter = ';', env = "REVSYNC_KEY", hide_env_values = true)]
+    pub key: Vec<TableKey>,
+    /// What a put of a row carries, where no rule says it: the whole row, or some cells of it [default: full]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "full|cells", env = "REVSYNC_ROWS", hide_env_values = true)]
+    pub rows: Option<Rows>,
+    /// What may be the version of a row: only what is sound, or also a timestamp, under which changes can be lost [default: sound]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "sound|timestamp", env = "REVSYNC_VERSIONS", hide_env_values = true)]
+    pub versions: Option<Versions>,
     /// Compute each revision's hash again and compare it
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new(),
         hide_possible_values = true, value_name = "BOOL", env = "REVSYNC_VERIFY_HASHES", hide_env_values = true)]
@@ -158,6 +206,9 @@ pub(crate) struct FollowOptions {
     /// Where to begin in a stream of which there is no checkpoint: earliest, latest, or a time such as 2025-07-31T00:00:00Z [default: earliest]
     #[arg(long, value_name = "START", env = "REVSYNC_START", hide_env_values = true)]
     pub start: Option<StartAt>,
+    /// The consumer group on Kafka [default: the pipeline's name]
+    #[arg(long, value_name = "GROUP", env = "REVSYNC_GROUP", hide_env_values = true)]
+    pub group: Option<String>,
     /// What to do where records were lost before they could be read [default: continue]
     #[arg(long, value_enum, value_name = "POLICY", env = "REVSYNC_ON_DATA_LOSS", hide_env_values = true)]
     pub on_data_loss: Option<OnDataLoss>,
@@ -217,6 +268,7 @@ pub(crate) fn gather(groups: &[&dyn Overriding]) -> Overrides {
 impl Overriding for SourceOptions {
     fn put(&self, over: &mut Overrides) {
         over.source = self.source.clone();
+        over.properties = self.property.clone();
         self.records.put(over);
     }
 }
@@ -224,6 +276,9 @@ impl Overriding for SourceOptions {
 impl Overriding for RecordOptions {
     fn put(&self, over: &mut Overrides) {
         over.format = self.format;
+        over.keys = self.key.clone();
+        over.rows = self.rows;
+        over.versions = self.versions;
         over.verify_hashes = self.verify_hashes;
     }
 }
@@ -252,6 +307,7 @@ impl Overriding for CreationOptions {
 impl Overriding for FollowOptions {
     fn put(&self, over: &mut Overrides) {
         over.start = self.start;
+        over.group = self.group.clone();
         over.on_data_loss = self.on_data_loss;
     }
 }

@@ -41,8 +41,9 @@ const OURS: &str = "REVSYNC_";
 /// The variable that is no option, because other processes can read a command line.
 const PASSWORD: &str = "REVSYNC_PASSWORD";
 /// Options that mean nothing in a function, and what stands in their place.
-const SENSELESS: [(&str, &str); 5] = [
+const SENSELESS: [(&str, &str); 6] = [
     ("REVSYNC_SOURCE", "the event source mapping hands the records in"),
+    ("REVSYNC_PROPERTY", "the event source mapping is what connects to Kafka"),
     ("REVSYNC_JSON", "the log is JSON where AWS_LAMBDA_LOG_FORMAT is not Text"),
     ("REVSYNC_LOG_FORMAT", "the form of the log is said by the function's logging configuration, AWS_LAMBDA_LOG_FORMAT"),
     ("REVSYNC_QUIET", "how much is logged is said by the function's logging configuration, or RUST_LOG"),

@@ -5,6 +5,8 @@
 //! limited ([`MAX_SYMBOLS`](ion_symbols::MAX_SYMBOLS), [`MAX_FIELDS`](ion_json::MAX_FIELDS), [`MAX_FAULTS`], and for Ion text
 //! [`MAX_TEXT_VALUES`](ion_text::MAX_TEXT_VALUES)) far above what any producer writes. What is beyond is a fault that says so.
 
+mod choices;
+mod debezium;
 pub mod ion_binary;
 mod ion_encode;
 pub mod ion_json;
@@ -13,7 +15,9 @@ pub mod ion_symbols;
 pub mod ion_text;
 mod ion_timestamp;
 pub mod kpl;
+mod lindorm;
 pub mod qldb;
+mod recognise;
 mod repeated_tables;
 mod revision_hash;
 
@@ -22,10 +26,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::error::Error;
 use crate::metrics::{Notes, Skip};
-use crate::record::{Fault, Position, Record};
+use crate::record::{Fault, Message, Position, Record};
 use crate::revision::Revision;
-use ion_json::Rules;
+pub use choices::{ColumnType, Format, Rows, TableOptions, Versions};
 use kpl::{Contents, SubRecord};
 use repeated_tables::RepeatedTables;
 
@@ -51,27 +56,41 @@ pub enum Content {
     Skip(Skip),
     /// Nothing that can be used.
     Fault(Fault),
+    /// Nothing of this kind may be used before a person has said how: going on would make a dead letter of every record.
+    Refused(Error),
 }
 
 /// What the shell wants from decoding.
 pub struct Options {
+    /// What the records hold.
+    pub format: Format,
+    /// What may be taken for a version.
+    pub versions: Versions,
     /// The choices of a table, by its name; asked once per table.
-    pub rules: Box<dyn Fn(&str) -> Rules + Send>,
-    /// Whether a table's revisions carry the source's metadata, by its name; asked once per table.
-    pub metadata: Box<dyn Fn(&str) -> bool + Send>,
+    pub table: Box<dyn Fn(&str) -> TableOptions + Send>,
     /// Check the hash of every QLDB revision.
     pub verify_hashes: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { rules: Box::new(|_| Rules::default()), metadata: Box::new(|_| false), verify_hashes: false }
+        Self {
+            format: Format::default(),
+            versions: Versions::default(),
+            table: Box::new(|_| TableOptions::default()),
+            verify_hashes: false,
+        }
     }
 }
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").field("verify_hashes", &self.verify_hashes).finish_non_exhaustive()
+        let Self { format, versions, verify_hashes, .. } = self;
+        f.debug_struct("Options")
+            .field("format", format)
+            .field("versions", versions)
+            .field("verify_hashes", verify_hashes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -79,8 +98,7 @@ impl std::fmt::Debug for Options {
 #[derive(Debug, Clone)]
 struct Table {
     name: Arc<str>,
-    rules: Rules,
-    metadata: bool,
+    options: Arc<TableOptions>,
 }
 
 /// Tables of which the choices are remembered. A ledger has 20 to 40; the limit holds memory when table names are damaged.
@@ -114,13 +132,13 @@ impl Faults {
         self.count >= MAX_FAULTS || self.bytes >= MAX_FAULT_BYTES
     }
 
-    fn rest(&self) -> Content {
+    fn rest(&self) -> Fault {
         let reason = format!(
             "expected records of a stream, found {} values in one record that are none, more than become dead letters of their own; what \
              follows them was not read",
             self.count
         );
-        Content::Fault(Fault::new("undecodable", reason))
+        Fault::new("undecodable", reason)
     }
 }
 
@@ -131,14 +149,18 @@ pub struct UserRecord {
     pub sub: Option<u64>,
     /// Its bytes, complete in themselves: decoding them again gives its units again.
     pub payload: Bytes,
+    /// What it has beside them, where it is a message of Kafka.
+    pub message: Option<Arc<Message>>,
+    /// What it holds; [`Format::Auto`] where that could not be told.
+    pub format: Format,
     /// What it is, where that is known without reading it.
     known: Option<Content>,
 }
 
 impl UserRecord {
     /// One that cannot be read for this reason, whatever it holds.
-    pub fn unreadable(payload: Bytes, fault: Fault) -> Self {
-        Self { sub: None, payload, known: Some(Content::Fault(fault)) }
+    pub fn unreadable(payload: Bytes, message: Option<Arc<Message>>, fault: Fault) -> Self {
+        Self { sub: None, payload, message, format: Format::Auto, known: Some(Content::Fault(fault)) }
     }
 }
 
@@ -167,12 +189,38 @@ impl UserRecords {
         let SubRecord { sub, data, rest } = aggregate.next()?;
         if decoder.faults.are_too_many() {
             self.aggregate = None;
-            return Some(UserRecord { sub: Some(sub), payload: before, known: Some(decoder.faults.rest()) });
+            let rest = UserRecord::unreadable(before, None, decoder.faults.rest());
+            return Some(UserRecord { sub: Some(sub), ..rest });
         }
-        Some(match data {
-            Ok(payload) => UserRecord { sub: Some(sub), payload, known: None },
-            Err(fault) => UserRecord { sub: Some(sub), payload: rest, known: Some(Content::Fault(fault)) },
-        })
+        let user_record = match data {
+            Ok(payload) => decoder.user_record(payload, None),
+            Err(fault) => UserRecord::unreadable(rest, None, fault),
+        };
+        Some(UserRecord { sub: Some(sub), ..user_record })
+    }
+}
+
+/// What one user record holds, read value by value where there may be many.
+enum Values<'a> {
+    Qldb(qldb::Values<'a>),
+    /// A change of rows, which is read at once: there are two at most, of a key that changed.
+    Rows(std::vec::IntoIter<Content>),
+}
+
+impl<'a> Values<'a> {
+    fn new(decoder: &mut Decoder, user_record: &'a UserRecord, notes: &mut Notes) -> Self {
+        match user_record.format {
+            Format::Auto | Format::Qldb => Self::Qldb(qldb::Values::new(decoder, &user_record.payload)),
+            Format::Lindorm => Self::Rows(lindorm::decode(decoder, user_record, notes).into_iter()),
+            Format::Debezium => Self::Rows(debezium::decode(decoder, user_record, notes).into_iter()),
+        }
+    }
+
+    fn next(&mut self, decoder: &mut Decoder, notes: &mut Notes) -> Option<Content> {
+        match self {
+            Self::Qldb(values) => values.next(decoder, notes),
+            Self::Rows(rows) => rows.next(),
+        }
     }
 }
 
@@ -180,7 +228,7 @@ impl UserRecords {
 pub struct Units<'a> {
     user_record: &'a UserRecord,
     /// `None` at the beginning, at the end, and where nothing has to be read.
-    values: Option<qldb::Values<'a>>,
+    values: Option<Values<'a>>,
     begun: bool,
     /// The place of the next unit.
     index: u32,
@@ -190,7 +238,7 @@ impl<'a> Units<'a> {
     /// The next unit's place in its payload, and what it is; at least one comes. Counts what is worth knowing in `notes`.
     pub fn next(&mut self, decoder: &mut Decoder, notes: &mut Notes) -> Option<(u32, Content)> {
         if !std::mem::replace(&mut self.begun, true) && self.user_record.known.is_none() {
-            self.values = Some(qldb::Values::new(decoder, &self.user_record.payload));
+            self.values = Some(Values::new(decoder, self.user_record, notes));
         }
         let content = match &mut self.values {
             None if self.index > 0 => return None,
@@ -198,7 +246,7 @@ impl<'a> Units<'a> {
             Some(values) => match values.next(decoder, notes) {
                 Some(_) if decoder.faults.are_too_many() => {
                     self.values = None;
-                    decoder.faults.rest()
+                    Content::Fault(decoder.faults.rest())
                 }
                 Some(content) => content,
                 None => {
@@ -230,7 +278,7 @@ impl<'a> Units<'a> {
 }
 
 impl Decoder {
-    /// A decoder for QLDB stream records.
+    /// A decoder with these choices.
     pub fn new(options: Options) -> Self {
         Self { options, ..Self::default() }
     }
@@ -243,23 +291,33 @@ impl Decoder {
     /// Begins with a record.
     pub fn open(&mut self, record: &Record) -> UserRecords {
         self.faults = Faults::default();
-        let single = |known| Some(UserRecord { sub: None, payload: record.data.clone(), known });
+        let single = |user_record| UserRecords { single: Some(user_record), aggregate: None };
+        let plain = || self.user_record(record.data.clone(), record.message.clone());
         if let Some(fault) = &record.damage {
-            return UserRecords { single: single(Some(Content::Fault(fault.clone()))), aggregate: None };
+            return single(UserRecord::unreadable(record.data.clone(), record.message.clone(), fault.clone()));
         }
         match kpl::open(&record.data) {
-            Contents::Plain => UserRecords { single: single(None), aggregate: None },
+            Contents::Plain => single(plain()),
             Contents::Aggregate(aggregate) if aggregate.is_empty() => {
-                UserRecords { single: single(Some(Content::Skip(Skip::NoChange))), aggregate: None }
+                single(UserRecord { known: Some(Content::Skip(Skip::NoChange)), ..plain() })
             }
             Contents::Aggregate(aggregate) => UserRecords { single: None, aggregate: Some(aggregate) },
         }
     }
 
-    /// Begins with the payload of a dead letter.
-    pub fn open_payload(&mut self, payload: &Bytes) -> UserRecord {
+    /// Begins with the payload of a dead letter, and what it had beside it.
+    pub fn open_payload(&mut self, payload: &Bytes, message: Option<Arc<Message>>) -> UserRecord {
         self.faults = Faults::default();
-        UserRecord { sub: None, payload: payload.clone(), known: None }
+        self.user_record(payload.clone(), message)
+    }
+
+    fn user_record(&self, payload: Bytes, message: Option<Arc<Message>>) -> UserRecord {
+        let known = message.as_ref().is_some_and(|message| message.is_null).then_some(Content::Skip(Skip::NoChange));
+        let format = match self.options.format {
+            Format::Auto if known.is_none() => recognise::format(&payload),
+            format => format,
+        };
+        UserRecord { sub: None, payload, message, format, known }
     }
 
     /// Begins with a user record.
@@ -282,7 +340,7 @@ impl Decoder {
         if let Some(table) = self.tables.get(name) {
             return table.clone();
         }
-        let table = Table { name: name.into(), rules: (self.options.rules)(name), metadata: (self.options.metadata)(name) };
+        let table = Table { name: name.into(), options: (self.options.table)(name).into() };
         if self.tables.len() < REMEMBERED_TABLES {
             self.tables.insert(table.name.clone(), table.clone());
         }
@@ -299,148 +357,4 @@ pub fn position(record: &Position, sub: Option<u64>) -> Position {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use md5::{Digest, Md5};
-
-    use super::*;
-    use crate::record::{Origin, SequenceNumber};
-
-    fn record(data: impl Into<Bytes>) -> Record {
-        let origin = Arc::new(Origin { stream: "stream".to_owned(), shard: "shard".to_owned() });
-        let position = Position::Sequence { number: SequenceNumber("7".to_owned()), sub: None };
-        Record { origin, position, data: data.into(), arrived: None, damage: None }
-    }
-
-    fn decode(decoder: &mut Decoder, record: &Record) -> Vec<Unit> {
-        let mut units = Vec::new();
-        decoder.decode(record, &mut units, &mut Notes::default());
-        units
-    }
-
-    fn length(bytes: usize) -> [u8; 3] {
-        [(bytes & 0x7F) as u8 | 0x80, (bytes >> 7 & 0x7F) as u8 | 0x80, (bytes >> 14) as u8]
-    }
-
-    /// An aggregate of user records under one partition key; a part that is `Err` is taken for a sub-record as it is.
-    fn aggregate(parts: &[Result<&[u8], &[u8]>]) -> Bytes {
-        let mut body = vec![0x0A, 0x01, b'k'];
-        for part in parts {
-            let sub = match part {
-                Ok(data) => [&[0x08, 0x00, 0x1A][..], &length(data.len()), data].concat(),
-                Err(raw) => raw.to_vec(),
-            };
-            body.extend([&[0x1A][..], &length(sub.len()), &sub].concat());
-        }
-        [&[0xF3, 0x89, 0x9A, 0xC2], &body[..], Md5::digest(&body).as_slice()].concat().into()
-    }
-
-    fn revision(id: &str, version: u64) -> String {
-        format!(
-            "{{recordType:\"REVISION_DETAILS\",payload:{{tableInfo:{{tableName:\"Item\"}},\
-             revision:{{data:{{n:{version}}},metadata:{{id:\"{id}\",version:{version}}}}}}}}}"
-        )
-    }
-
-    fn versions(units: &[Unit]) -> Vec<(Option<u64>, u32, Option<u64>)> {
-        let version = |unit: &Unit| if let Content::Revision(revision) = &unit.content { Some(revision.version) } else { None };
-        units.iter().map(|unit| (unit.sub, unit.index, version(unit))).collect()
-    }
-
-    #[test]
-    fn a_plain_record_has_no_sub_sequence_number() {
-        let text = format!("{} {}", revision("a", 1), revision("a", 2));
-        let units = decode(&mut Decoder::default(), &record(text.clone()));
-        assert_eq!(versions(&units), [(None, 0, Some(1)), (None, 1, Some(2))]);
-        assert!(units.iter().all(|unit| unit.payload == text));
-    }
-
-    #[test]
-    fn an_aggregate_counts_its_user_records_and_each_counts_its_units() {
-        let (one, two) = (revision("a", 1), format!("{} {} 5", revision("b", 2), revision("c", 3)));
-        let damaged = [0x08, 0x09, 0x1A, 0x01, b'x'];
-        let parts = [Ok(one.as_bytes()), Ok(&b""[..]), Err(&damaged[..]), Ok(two.as_bytes())];
-        let units = decode(&mut Decoder::default(), &record(aggregate(&parts)));
-        let expected = [
-            (Some(0), 0, Some(1)),
-            (Some(1), 0, None),
-            (Some(2), 0, None),
-            (Some(3), 0, Some(2)),
-            (Some(3), 1, Some(3)),
-            (Some(3), 2, None),
-        ];
-        assert_eq!(versions(&units), expected);
-        assert_eq!(units[0].payload, one);
-        assert_eq!(units[1].content, Content::Skip(Skip::NoChange));
-        assert!(matches!(&units[2].content, Content::Fault(fault) if fault.kind == "damaged_aggregate"));
-        assert_eq!(units[2].payload, damaged[..], "the bytes that could not be read");
-        assert_eq!((&units[3].payload, &units[5].payload), (&Bytes::from(two.clone()), &Bytes::from(two)));
-    }
-
-    #[test]
-    fn a_payload_decoded_again_gives_the_unit_again() {
-        let (text, inner) = (format!("{} 5 {}", revision("a", 1), revision("b", 2)), aggregate(&[Ok(b"x"), Ok(b"y")]));
-        let parts =
-            [Ok(text.as_bytes()), Ok(b"\xE0\x01\x00\xEA\xF3"), Ok(&inner[..]), Err(&[0x08, 0x09][..]), Ok(b"{recordType:\"CONTROL\"}")];
-        for data in [aggregate(&parts), Bytes::from(text.clone()), Bytes::from_static(b"\xF3\x89\x9A\xC2no aggregate")] {
-            let units = decode(&mut Decoder::default(), &record(data));
-            for unit in units.iter().filter(|unit| !matches!(&unit.content, Content::Fault(fault) if fault.kind == "damaged_aggregate")) {
-                let mut decoder = Decoder::default();
-                let user_record = decoder.open_payload(&unit.payload);
-                let mut units = decoder.units(&user_record);
-                let again = std::iter::from_fn(|| units.next(&mut decoder, &mut Notes::default())).nth(unit.index as usize);
-                assert_eq!(again, Some((unit.index, unit.content.clone())));
-            }
-        }
-    }
-
-    #[test]
-    fn an_aggregate_without_records_is_one_unit() {
-        let data = aggregate(&[]);
-        let units = decode(&mut Decoder::default(), &record(data.clone()));
-        assert_eq!(units, [Unit { sub: None, index: 0, payload: data, content: Content::Skip(Skip::NoChange) }]);
-    }
-
-    #[test]
-    fn an_aggregate_with_a_wrong_digest_is_one_record() {
-        let mut data = aggregate(&[Ok(revision("a", 1).as_bytes())]).to_vec();
-        *data.last_mut().unwrap() ^= 1;
-        let units = decode(&mut Decoder::default(), &record(data.clone()));
-        assert_eq!((units.len(), units[0].sub, &units[0].payload), (1, None, &Bytes::from(data)));
-        assert!(matches!(&units[0].content, Content::Fault(fault) if fault.kind == "undecodable"));
-    }
-
-    #[test]
-    fn damage_that_the_source_saw_is_handed_on() {
-        let fault = Fault::new("too_large", "expected less");
-        let damaged = Record { damage: Some(fault.clone()), ..record(revision("a", 1)) };
-        let units = decode(&mut Decoder::default(), &damaged);
-        assert_eq!(units, [Unit { sub: None, index: 0, payload: damaged.data, content: Content::Fault(fault) }]);
-    }
-
-    #[test]
-    fn a_tables_choices_are_asked_for_once() {
-        static ASKED: AtomicUsize = AtomicUsize::new(0);
-        let rules = |_: &str| {
-            ASKED.fetch_add(1, Ordering::Relaxed);
-            Rules::default()
-        };
-        let mut decoder = Decoder::new(Options { rules: Box::new(rules), ..Options::default() });
-        (0..10).for_each(|version| drop(decode(&mut decoder, &record(revision("a", version)))));
-        assert_eq!(ASKED.load(Ordering::Relaxed), 1);
-        // Damaged names must not fill the memory.
-        for table in 0..REMEMBERED_TABLES + 10 {
-            decode(&mut decoder, &record(revision("a", 1).replace("Item", &format!("T{table}"))));
-        }
-        assert_eq!(decoder.tables.len(), REMEMBERED_TABLES);
-    }
-
-    #[test]
-    fn a_unit_has_the_position_of_its_record_and_its_place_in_the_aggregate() {
-        let sequence = |sub| Position::Sequence { number: SequenceNumber("7".to_owned()), sub };
-        assert_eq!(position(&sequence(None), Some(3)), sequence(Some(3)));
-        assert_eq!(position(&sequence(Some(2)), None), sequence(Some(2)));
-        assert_eq!(position(&Position::Byte { offset: 9 }, Some(3)), Position::Byte { offset: 9 });
-    }
-}
+mod tests;

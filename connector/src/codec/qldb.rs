@@ -164,7 +164,7 @@ fn revision_details<'a>(
         decoder.json.clear();
         // JSON is about as long as Ion; a buffer that grows by doubling would hold twice that for a large document.
         decoder.json.reserve(document.body.len());
-        write_value(document, symbols, &table.rules, &mut decoder.json, notes)?;
+        write_value(document, symbols, &table.options.rules, &mut decoder.json, notes)?;
         Change::Put(Document(memory::copy(&decoder.json)))
     } else if data_hash.as_ref().is_some_and(present) {
         Change::Redaction
@@ -175,7 +175,7 @@ fn revision_details<'a>(
         let stated = |value: Option<Value<'a>>| value.filter(|v| v.ion_type == Type::Blob && !v.null).map(|v| v.body);
         revision_hash::verify(&change, stated(hash), stated(data_hash), element, notes)?;
     }
-    let metadata = if table.metadata {
+    let metadata = if table.options.metadata {
         let values = [("tableId", table_id), ("txId", tx_id), ("txTime", tx_time), ("blockAddress", block_address)];
         Some(metadata_document(&table, &id, version, values, symbols, &mut decoder.json, notes)?)
     } else {
@@ -213,7 +213,7 @@ fn metadata_document<'a>(
             json.push(b',');
             ion_json::write_string(name, json);
             json.push(b':');
-            write_value(value, symbols, &table.rules, json, notes)?;
+            write_value(value, symbols, &table.options.rules, json, notes)?;
         }
     }
     json.push(b'}');

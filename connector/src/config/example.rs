@@ -2,6 +2,7 @@
 //!
 //! Never written by hand: a key that is added to a struct with its documentation appears here by itself.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -9,6 +10,8 @@ use serde_json::Value;
 use super::file::{Auth, DeadLettersSection, File, HttpSection, SinkSection, SourceSection, TableRule};
 use super::schema;
 use crate::aws::Aws;
+use crate::codec::{ColumnType, Rows};
+use crate::kafka::Properties;
 use crate::plan::mapping::Deletes;
 use crate::sink::opensearch::config::Secret;
 
@@ -33,12 +36,15 @@ pub fn text() -> String {
     for line in values.lines() {
         if let Some(header) = line.strip_prefix('[') {
             path = header.trim_matches(['[', ']']).to_owned();
-            let commented = if path == "table" { "#" } else { "" };
+            let commented = if path.starts_with("table") { "#" } else { "" };
             let (above, name) = path.rsplit_once('.').unwrap_or(("", &path));
             comment(&mut text, documentation(&schema, above, name));
             text.push_str(&format!("{commented}{line}\n\n"));
         } else if let Some((key, _)) = line.split_once(" = ") {
-            comment(&mut text, documentation(&schema, &path, key));
+            let documentation = documentation(&schema, &path, key);
+            if !documentation.is_empty() {
+                comment(&mut text, documentation);
+            }
             text.push_str(&format!("#{line}\n\n"));
         }
     }
@@ -76,6 +82,13 @@ fn sample() -> File {
         log_format: defaults.log_format,
         source: SourceSection {
             url: Some("kinesis://ledger?region=eu-west-1".to_owned()),
+            group: Some("search-index".to_owned()),
+            properties: Properties(BTreeMap::from([
+                ("sasl.mechanisms".to_owned(), "SCRAM-SHA-512".to_owned()),
+                ("sasl.password".to_owned(), "${KAFKA_PASSWORD}".to_owned()),
+                ("sasl.username".to_owned(), "revsync".to_owned()),
+                ("security.protocol".to_owned(), "SASL_SSL".to_owned()),
+            ])),
             aws: Aws {
                 region: Some("eu-west-1".to_owned()),
                 assume_role_arn: Some("arn:aws:iam::123456789012:role/stream-reader".to_owned()),
@@ -102,6 +115,7 @@ fn sample() -> File {
         dead_letters: DeadLettersSection {
             url: Some("sqs://sqs.eu-west-1.amazonaws.com/123456789012/ledger-dead-letters".to_owned()),
             large: Some("s3://example-dead-letters/ledger".to_owned()),
+            properties: Properties(BTreeMap::from([("security.protocol".to_owned(), "SASL_SSL".to_owned())])),
             aws: Aws {
                 region: Some("eu-west-1".to_owned()),
                 assume_role_arn: Some("arn:aws:iam::123456789012:role/dead-letters".to_owned()),
@@ -111,6 +125,9 @@ fn sample() -> File {
         table: vec![TableRule {
             name: "VehicleRegistration".to_owned(),
             index: Some("vehicle_registration".to_owned()),
+            key: vec!["pk".to_owned()],
+            rows: Some(Rows::Full),
+            types: BTreeMap::from([("stock".to_owned(), ColumnType::Long)]),
             fields: Some(vec!["VIN".to_owned(), "State".to_owned(), "Owners.PrimaryOwner.PersonId".to_owned()]),
             exclude: Vec::new(),
             filter: Some("State <> 'XX'".to_owned()),

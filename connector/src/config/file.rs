@@ -3,6 +3,7 @@
 //! Says what was written, not what it comes to: that is [`Settings`](super::Settings). Only keys that mean something today exist; any other
 //! is refused.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::units::{ByteSize, Listen, Span, StartAt};
 use crate::aws::Aws;
 use crate::codec::ion_json::{Decimals, NonFinite};
+use crate::codec::{ColumnType, Format, Rows, Versions};
+use crate::kafka::Properties;
 use crate::plan::breaker::Thresholds;
 use crate::plan::mapping::{Deletes, LongIds};
 use crate::sink::opensearch::config::Secret;
@@ -45,11 +48,16 @@ pub struct File {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceSection {
-    /// A captured stream: a file, a directory, or "-" for standard input; or `kinesis://STREAM`, an Amazon Kinesis data stream by its name or
-    /// ARN, behind which `?region=…&endpoint=…` may stand. Default: the argument SOURCE.
+    /// A captured stream: a file, a directory, or "-" for standard input; `kinesis://STREAM`, an Amazon Kinesis data stream by its name or ARN,
+    /// behind which `?region=…&endpoint=…` may stand; or `kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC]`, topics of Kafka by their names or by a
+    /// pattern that begins with ^. Default: the argument SOURCE.
     pub url: Option<String>,
-    /// What the records hold. Default: `auto`, recognised by content.
+    /// What the records hold: `qldb`, `lindorm`, `debezium`, or `auto`, recognised by content. Default: `auto`.
     pub format: Format,
+    /// What may be the version of a row of Debezium: `sound`, a position in the database's log that never goes down, or also a `timestamp`, which is
+    /// weaker: of two changes of a row in one millisecond the one that comes later wins, and a clock that is set back loses changes.
+    /// Default: `sound`, a source that tells none is refused.
+    pub versions: Versions,
     /// Whether each revision's hash is computed again and compared; a revision that does not match becomes a dead letter. Default: `false`.
     pub verify_hashes: bool,
     /// How long the source keeps its records, and so how late one can be delivered again: `sweep` removes no tombstone that is younger.
@@ -61,7 +69,12 @@ pub struct SourceSection {
     /// What `run` does where records were lost before it could read them, because the stream does not keep them any longer: `continue` with
     /// what there is, or `stop`. It is said and counted either way. Default: `continue`.
     pub on_data_loss: OnDataLoss,
-    /// AWS, for a stream.
+    /// The consumer group of `run` on Kafka. Default: the pipeline's name.
+    pub group: Option<String>,
+    /// Properties of the Kafka client, as librdkafka names them, such as `"security.protocol" = "SASL_SSL"`; a password is best given as
+    /// `${NAME}`. Default: none.
+    pub properties: Properties,
+    /// AWS, for a stream of Kinesis, and for IAM at Amazon MSK.
     pub aws: Aws,
 }
 
@@ -70,10 +83,13 @@ impl Default for SourceSection {
         Self {
             url: None,
             format: Format::default(),
+            versions: Versions::default(),
             verify_hashes: false,
             retention: Span(Duration::from_secs(168 * 3600)),
             start: StartAt::default(),
             on_data_loss: OnDataLoss::default(),
+            group: None,
+            properties: Properties::default(),
             aws: Aws::default(),
         }
     }
@@ -88,17 +104,6 @@ pub enum OnDataLoss {
     Continue,
     /// Stop
     Stop,
-}
-
-/// What the records of a source hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// Recognised by content
-    #[default]
-    Auto,
-    /// The QLDB stream: control, block summary and revision details records in Ion
-    Qldb,
 }
 
 /// Where documents go.
@@ -237,6 +242,8 @@ pub struct DeadLettersSection {
     pub url: Option<String>,
     /// Where those go that are larger than a message of the queue may be: `s3://BUCKET[/PREFIX]`; a queue needs it. Default: none.
     pub large: Option<String>,
+    /// Properties of the Kafka client of a topic, as for the source. Default: those of the source.
+    pub properties: Properties,
     /// AWS, for a queue and for buckets.
     pub aws: Aws,
 }
@@ -279,6 +286,18 @@ pub struct TableRule {
     /// The index or alias to write to; `{table}` stands for the table's name in lower snake case. Default: `{table}`.
     #[serde(default)]
     pub index: Option<String>,
+    /// The key columns, in their order, where the records do not tell them: what a document is named after. Of several the id is their values with
+    /// a comma between them. Default: those of the message's key (Debezium); Lindorm's legacy format has none.
+    #[serde(default)]
+    pub key: Vec<String>,
+    /// What a put of a row carries: `full`, the whole row; or `cells`, some of its columns, each of which is merged into the document by its own
+    /// version (Lindorm's legacy format). Default: `full`.
+    #[serde(default)]
+    pub rows: Option<Rows>,
+    /// What columns become, by their names, such as `{ "f:stock" = "long" }`: `string`, `long`, `double`, `decimal`, `boolean`, `timestamp-ms`,
+    /// `base64` or `json`. Default: none, values are as the source writes them.
+    #[serde(default)]
+    pub types: BTreeMap<String, ColumnType>,
     /// The only fields to keep, as paths such as `Owners.PrimaryOwner.PersonId`. Default: all.
     #[serde(default)]
     pub fields: Option<Vec<String>>,

@@ -60,7 +60,16 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn table(&self, table: &mut DeTable<'_>, schema: &Value, path: &str) -> Result<(), Error> {
-        let Some(known) = schema["properties"].as_object() else { return Ok(()) };
+        let Some(known) = schema["properties"].as_object() else {
+            // Names of a person's own choice.
+            let below = schema::resolve(self.schema, &schema["additionalProperties"]);
+            for (key, value) in table.iter_mut() {
+                let inner = format!("{path}.{}", key.get_ref());
+                let span = value.span();
+                self.value(value.get_mut(), span, below, &inner)?;
+            }
+            return Ok(());
+        };
         for (key, value) in table.iter_mut() {
             let name = key.get_ref().as_ref();
             let Some(below) = known.get(name) else {

@@ -14,11 +14,11 @@ mod units;
 
 pub use example::text as example;
 pub use file::{
-    Auth, CheckpointsSection, DeadLettersSection, DeliverySection, File, Format, HttpSection, LogFormat, OnDataLoss, SinkSection,
-    SourceSection, TableRule,
+    Auth, CheckpointsSection, DeadLettersSection, DeliverySection, File, HttpSection, LogFormat, OnDataLoss, SinkSection, SourceSection,
+    TableRule,
 };
 pub use load::{Environment, nearest, parse};
 pub use places::{SinkUrl, SourceUrl};
 pub use schema::text as schema;
 pub use settings::{Checkpoints, DEFAULT_DEAD_LETTERS, DEFAULT_SINK, Delivery, Http, Overrides, Settings, Sink, Source};
-pub use units::{ByteSize, Listen, Span, StartAt};
+pub use units::{ByteSize, Listen, Span, StartAt, TableKey};

@@ -5,12 +5,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::file::{Auth, File, Format, OnDataLoss, SinkSection, TableRule};
+use super::file::{Auth, File, OnDataLoss, SinkSection, TableRule};
 use super::load::Environment;
 use super::places::{SinkUrl, SourceUrl};
-use super::units::{ByteSize, Listen, Span, StartAt};
+use super::units::{ByteSize, Listen, Span, StartAt, TableKey};
 use crate::aws::Aws;
+use crate::codec::{Format, Rows, Versions};
 use crate::error::Error;
+use crate::kafka::{Properties, Property};
 use crate::plan::breaker::Thresholds;
 use crate::plan::checkpoint::Start;
 use crate::sink::opensearch;
@@ -31,6 +33,11 @@ pub struct Overrides {
     pub name: Option<String>,
     pub source: Option<String>,
     pub format: Option<Format>,
+    pub versions: Option<Versions>,
+    pub keys: Vec<TableKey>,
+    pub rows: Option<Rows>,
+    pub group: Option<String>,
+    pub properties: Vec<Property>,
     pub verify_hashes: Option<bool>,
     pub retention: Option<Span>,
     pub start: Option<StartAt>,
@@ -90,6 +97,16 @@ pub struct Source {
     pub url: Option<SourceUrl>,
     /// What the records hold.
     pub format: Format,
+    /// What may be the version of a row.
+    pub versions: Versions,
+    /// The key columns of tables, as the command line has them; they come before those of the rules.
+    pub keys: Vec<TableKey>,
+    /// What a put of a row carries, where no rule says it.
+    pub rows: Rows,
+    /// The consumer group, where one is named.
+    pub group: Option<String>,
+    /// Properties of the Kafka client.
+    pub properties: Properties,
     /// Whether revision hashes are checked.
     pub verify_hashes: bool,
     /// How long it keeps its records.
@@ -109,7 +126,7 @@ impl Source {
     /// None was named.
     pub fn required(&self) -> Result<&SourceUrl, Error> {
         self.url.as_ref().ok_or_else(|| {
-            Error::usage("no source: expected a file, a directory, - for standard input, or kinesis://STREAM")
+            Error::usage("no source: expected a file, a directory, - for standard input, kinesis://STREAM, or kafka://HOST:PORT/TOPIC")
                 .help("name it as SOURCE, or as url under [source] in the file of --config")
         })
     }
@@ -170,6 +187,11 @@ impl Settings {
         let source = Source {
             url: options.source.as_deref().or(file.source.url.as_deref()).map(str::parse).transpose()?,
             format: options.format.unwrap_or(file.source.format),
+            versions: options.versions.unwrap_or(file.source.versions),
+            keys: options.keys.clone(),
+            rows: options.rows.unwrap_or_default(),
+            group: options.group.clone().or_else(|| file.source.group.clone()),
+            properties: file.source.properties.clone().with(&options.properties),
             verify_hashes: options.verify_hashes.unwrap_or(file.source.verify_hashes),
             retention: options.retention.unwrap_or(file.source.retention).0,
             start: options.start.unwrap_or(file.source.start).0,
@@ -309,9 +331,11 @@ fn checkpoints(file: &File, options: &Overrides) -> Result<Checkpoints, Error> {
 
 fn dead_letters(file: &File, options: &Overrides) -> Result<dead_letters::Config, Error> {
     let section = &file.dead_letters;
+    let properties = if section.properties.0.is_empty() { &file.source.properties } else { &section.properties };
     Ok(dead_letters::Config {
         place: options.dead_letters.as_deref().or(section.url.as_deref()).unwrap_or(DEFAULT_DEAD_LETTERS).parse()?,
         large: options.dead_letters_large.as_deref().or(section.large.as_deref()).map(str::parse).transpose()?,
+        properties: properties.clone().with(&options.properties),
         aws: section.aws.clone(),
     })
 }

@@ -32,6 +32,29 @@ pub struct StartAt(pub Start);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen(pub Option<SocketAddr>);
 
+/// The key columns of a table, or of all tables that a pattern names, written as `TABLE=COLUMN[,COLUMN]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableKey {
+    /// The table: its name, or a pattern in which `*` stands for any characters.
+    pub table: String,
+    /// The columns, in their order.
+    pub columns: Vec<String>,
+}
+
+impl FromStr for TableKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refuse = || format!("expected TABLE=COLUMN[,COLUMN], such as shop.item=sku, found {text:?}");
+        let (table, columns) = text.split_once('=').ok_or_else(refuse)?;
+        let columns: Vec<String> = columns.split(',').map(|column| column.trim().to_owned()).collect();
+        if table.trim().is_empty() || columns.iter().any(String::is_empty) {
+            return Err(refuse());
+        }
+        Ok(Self { table: table.trim().to_owned(), columns })
+    }
+}
+
 impl Default for StartAt {
     fn default() -> Self {
         Self(Start::Earliest)

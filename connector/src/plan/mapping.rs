@@ -14,6 +14,7 @@ use super::filter::Filter;
 use super::names::{default_index, index_name_problem, matches};
 use super::projection::{Paths, project};
 use super::tombstone::FIELD;
+use crate::codec::Rows;
 use crate::codec::ion_json::DOCUMENT_LIMIT;
 use crate::error::Error;
 use crate::memory;
@@ -70,6 +71,8 @@ pub struct Rule {
     pub metadata_field: Option<String>,
     /// What becomes of ids that are too long.
     pub long_ids: LongIds,
+    /// What a put of a row carries.
+    pub rows: Rows,
 }
 
 /// What becomes of one revision.
@@ -210,6 +213,7 @@ fn planned(revision: Revision, index: Arc<str>, rule: Option<&Rule>, now: u64) -
         Change::Redaction => return Ok(Planned::Skip(Skip::Redacted)),
         Change::Delete if deletes == Deletes::Keep => return Ok(Planned::Skip(Skip::Filtered)),
         Change::Delete => None,
+        Change::Cells(_) => return Err(Fault::new("unusable_revision", "cells")),
         Change::Put(document) => Some(shape(document, revision.metadata.as_ref(), rule)?),
     };
     if revision.version > MAX_VERSION {

@@ -98,7 +98,7 @@ pub enum Failure {
 pub fn judge(operation: &Operation, reply: &Reply) -> Outcome {
     let Some(error) = &reply.error else {
         return match (reply.status, operation) {
-            (200..=299, Operation::Index { .. }) => Outcome::Indexed,
+            (200..=299, Operation::Index { .. } | Operation::Merge { .. }) => Outcome::Indexed,
             (200..=299, Operation::Delete { .. } | Operation::Tombstone { .. }) => Outcome::Deleted,
             (404, Operation::Delete { .. }) => Outcome::Absent,
             (status, _) => judge_status(status, Fault::new("no_error_given", format!("status {status} without an error"))),

@@ -153,10 +153,17 @@ impl Deliver {
         let ticket = self.enter(&origin, &letter.position, None, payload.len()).await?;
         self.account.letters.send_again(letter);
         if stands_for_the_rest(letter) {
-            let record = Record { origin, position: letter.position.clone(), data: payload, arrived: None, damage: None };
+            let record = Record {
+                origin,
+                position: letter.position.clone(),
+                data: payload,
+                arrived: None,
+                damage: None,
+                message: letter.message.clone().map(Arc::new),
+            };
             self.units(&record, ticket, Passed { number: letter.unit, units: letter.part, sub: None }).await?;
         } else {
-            let content = read_again(&mut self.decoder, letter, &mut self.account.counts.notes);
+            let (format, content) = read_again(&mut self.decoder, letter, &mut self.account.counts.notes);
             let table = letter.table.as_deref().map(Into::into);
             let claim = Claim {
                 ticket,
@@ -165,6 +172,8 @@ impl Deliver {
                 unit: letter.unit,
                 part: letter.part,
                 payload,
+                message: letter.message.clone().map(Arc::new),
+                format,
                 table,
                 committed: None,
             };
@@ -205,6 +214,8 @@ impl Deliver {
                     unit: number,
                     part,
                     payload: user_record.payload.clone(),
+                    message: user_record.message.clone(),
+                    format: user_record.format,
                     table: None,
                     committed: None,
                 };
@@ -221,6 +232,7 @@ impl Deliver {
         let planned = match content {
             Content::Skip(reason) => Planned::Skip(reason),
             Content::Fault(fault) => Planned::Fault(fault),
+            Content::Refused(error) => return Err(error),
             Content::Revision(revision) => {
                 (claim.table, claim.committed) = (Some(revision.table.clone()), revision.committed);
                 intake::plan(&mut self.mapping, revision)?.0

@@ -96,7 +96,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
 /// # Errors
 /// As [`explain`].
 pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &DeadLetter) -> Result<Explained, Error> {
-    let content = read_again(decoder, letter, &mut Notes::default());
+    let (_, content) = read_again(decoder, letter, &mut Notes::default());
     let explained = Explained {
         origin: if letter.origin.shard.is_empty() { letter.origin.stream.clone() } else { letter.origin.shard.clone() },
         position: letter.position.clone(),
@@ -116,6 +116,7 @@ fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> 
     let (planned, leaves) = match content {
         Content::Skip(reason) => (Planned::Skip(reason), false),
         Content::Fault(fault) => (Planned::Fault(fault), false),
+        Content::Refused(error) => return Err(error),
         Content::Revision(revision) => {
             explained.table = Some(revision.table.to_string());
             explained.id = Some(revision.id.clone());
@@ -144,6 +145,7 @@ fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
             explained.index = Some(target.index.to_string());
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
+                Operation::Merge { cells, .. } => format!("{} cells", cells.columns.len()),
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
                 Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
                 Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),

@@ -3,9 +3,11 @@
 //! What was being decoded when it came cannot be gone on with: what is left of that user record, or of the record where not even that is known,
 //! is one unit, a fault, and what follows is decoded by a decoder that remembers nothing. Waits for nothing and counts nothing.
 
+use std::sync::Arc;
+
 use super::clock;
 use super::panics::{PANIC, caught};
-use crate::codec::{Content, Decoder, Units, UserRecord, UserRecords};
+use crate::codec::{Content, Decoder, Format, Units, UserRecord, UserRecords};
 use crate::error::Error;
 use crate::metrics::Notes;
 use crate::plan::mapping::{Mapping, Planned};
@@ -17,7 +19,7 @@ use crate::store::dead_letters::DeadLetter;
 pub(super) fn open(decoder: &mut Decoder, record: &Record) -> UserRecords {
     caught(|| decoder.open(record)).unwrap_or_else(|fault| {
         decoder.renew();
-        UserRecord::unreadable(record.data.clone(), fault).into()
+        UserRecord::unreadable(record.data.clone(), record.message.clone(), fault).into()
     })
 }
 
@@ -26,7 +28,7 @@ pub(super) fn next_user_record(decoder: &mut Decoder, user_records: &mut UserRec
     caught(|| user_records.next(decoder)).unwrap_or_else(|fault| {
         decoder.renew();
         *user_records = UserRecords::default();
-        Some(UserRecord::unreadable(record.data.clone(), fault))
+        Some(UserRecord::unreadable(record.data.clone(), record.message.clone(), fault))
     })
 }
 
@@ -56,11 +58,11 @@ pub(super) fn stands_for_the_rest(letter: &DeadLetter) -> bool {
     letter.error.kind == PANIC && letter.table.is_none()
 }
 
-/// The unit of a dead letter, decoded anew.
+/// The unit of a dead letter, decoded anew, and the format by which it was.
 ///
 /// What was damaged inside of an aggregate has no format to be decoded by: unless it is a revision after all, it keeps its reason.
-pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut Notes) -> Content {
-    let user_record = decoder.open_payload(&letter.payload);
+pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut Notes) -> (Format, Content) {
+    let user_record = decoder.open_payload(&letter.payload, letter.message.clone().map(Arc::new));
     let mut units = decoder.units(&user_record);
     let content = loop {
         match next_unit(decoder, &mut units, notes) {
@@ -69,12 +71,13 @@ pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut
             None => break None,
         }
     };
-    match content {
+    let content = match content {
         Some(Content::Revision(revision)) => Content::Revision(revision),
         _ if letter.error.kind == "damaged_aggregate" => Content::Fault(letter.error.clone()),
         Some(content) => content,
         None => Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
-    }
+    };
+    (user_record.format, content)
 }
 
 #[cfg(test)]

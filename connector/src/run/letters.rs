@@ -14,10 +14,11 @@ use tokio::time::Instant;
 use super::clock;
 use super::learned::Learned;
 use super::panics::guard;
+use crate::codec::Format;
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::plan::ledger::Ticket;
-use crate::record::{Fault, Origin, Position};
+use crate::record::{Fault, Message, Origin, Position};
 use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters, FORMAT_VERSION, identify};
 
 /// What is known of a unit from its record on.
@@ -31,6 +32,9 @@ pub(super) struct Claim {
     /// The unit's place in `payload`, from 0.
     pub(super) part: u32,
     pub(super) payload: Bytes,
+    /// What the payload has beside it, where it is a message of Kafka.
+    pub(super) message: Option<Arc<Message>>,
+    pub(super) format: Format,
     pub(super) table: Option<Arc<str>>,
     /// When the revision was committed at its source, in milliseconds since 1970, where it says so.
     pub(super) committed: Option<u64>,
@@ -53,7 +57,7 @@ impl Claim {
             position: self.position.clone(),
             unit: self.unit,
             part: self.part,
-            format: "qldb".to_owned(),
+            format: self.format.as_str().to_owned(),
             table: self.table.as_ref().map(|table| table.to_string()),
             document_id: None,
             version: None,
@@ -64,6 +68,7 @@ impl Claim {
             first_error: None,
             connector: env!("CARGO_PKG_VERSION").to_owned(),
             large: None,
+            message: self.message.as_deref().cloned(),
             payload: self.payload.clone(),
         }
     }

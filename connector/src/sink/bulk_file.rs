@@ -112,7 +112,7 @@ fn panicked() -> io::Error {
 fn reply(operation: &Operation) -> Reply {
     Reply::ok(match operation {
         Operation::Index { .. } | Operation::Tombstone { .. } => 201,
-        Operation::Delete { .. } => 200,
+        Operation::Delete { .. } | Operation::Merge { .. } => 200,
     })
 }
 

@@ -3,14 +3,14 @@ use ion_rs::v1_0::Binary;
 
 use super::super::ion_json::{Decimals, Rules};
 use super::super::ion_symbols::MAX_SYMBOLS;
-use super::super::{MAX_FAULTS, Options, Unit, ion_text};
+use super::super::{MAX_FAULTS, Options, TableOptions, Unit, ion_text};
 use super::*;
 
 /// What a record of these bytes comes to, a line for each unit.
 fn decode_with(options: Options, record: impl Into<Bytes>) -> (Vec<Unit>, Notes) {
     let (mut units, mut notes) = (Vec::new(), Notes::default());
     let mut decoder = Decoder::new(options);
-    let user_record = decoder.open_payload(&record.into());
+    let user_record = decoder.open_payload(&record.into(), None);
     let mut decoded = decoder.units(&user_record);
     while let Some((index, content)) = decoded.next(&mut decoder, &mut notes) {
         units.push(Unit { sub: None, index, payload: user_record.payload.clone(), content });
@@ -23,11 +23,13 @@ fn line(unit: &Unit) -> String {
     match &unit.content {
         Content::Skip(reason) => reason.as_str().to_owned(),
         Content::Fault(fault) => fault.kind.clone(),
+        Content::Refused(error) => error.what.clone(),
         Content::Revision(revision) => {
             let change = match &revision.change {
                 Change::Put(document) => std::str::from_utf8(document.as_bytes()).unwrap(),
                 Change::Delete => "deleted",
                 Change::Redaction => "redacted",
+                Change::Cells(_) => "cells",
             };
             let metadata = revision.metadata.as_ref().map_or("", |metadata| std::str::from_utf8(metadata.as_bytes()).unwrap());
             format!("{}/{}@{} {change}{metadata}", revision.table, revision.id, revision.version)
@@ -303,9 +305,11 @@ fn faults_never_tell_what_is_in_a_document() {
 #[test]
 fn a_table_has_its_own_rules_and_metadata() {
     let options = || Options {
-        rules: Box::new(|table| Rules { decimals: if table == "Exact" { Decimals::String } else { Decimals::Number }, ..Rules::default() }),
-        metadata: Box::new(|table| table == "Exact"),
-        verify_hashes: false,
+        table: Box::new(|table| {
+            let decimals = if table == "Exact" { Decimals::String } else { Decimals::Number };
+            TableOptions { rules: Rules { decimals, ..Rules::default() }, metadata: table == "Exact", ..TableOptions::default() }
+        }),
+        ..Options::default()
     };
     let members = "blockAddress:{strandId:\"s\",sequenceNo:9},data:{p:1.50},metadata:{id:\"a\\\"b\",version:7,txTime:2020-03-01T08:15:30.250Z,txId:\"x\"}";
     let item = revision(members);

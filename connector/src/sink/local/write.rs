@@ -50,6 +50,7 @@ pub(super) fn apply(connection: &mut Connection, operations: &[Operation]) -> ru
             (None, Operation::Index { target, document }) => writing.put(target, document)?,
             (None, Operation::Delete { target }) => writing.delete(target)?,
             (None, Operation::Tombstone { target, time }) => writing.tombstone(target, *time)?,
+            (None, Operation::Merge { .. }) => Reply::error(400, "illegal_argument_exception", "merge"),
         });
     }
     writing.transaction.commit()?;

@@ -37,7 +37,7 @@ pub(super) struct Uses {
 impl Uses {
     pub(super) fn add(&mut self, operation: &Operation) {
         match operation {
-            Operation::Index { .. } => {}
+            Operation::Index { .. } | Operation::Merge { .. } => {}
             Operation::Delete { .. } => self.deletes = true,
             Operation::Tombstone { .. } => self.tombstones = true,
         }

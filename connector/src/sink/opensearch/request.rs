@@ -18,7 +18,7 @@ pub fn append(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
     match operation {
         Operation::Index { document, .. } => append_document(document, out),
         Operation::Tombstone { time, .. } => append_document(&tombstone::document(*time), out),
-        Operation::Delete { .. } => {}
+        Operation::Delete { .. } | Operation::Merge { .. } => {}
     }
 }
 
@@ -39,6 +39,7 @@ fn append_action(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) 
             append_target(target, out);
             out.extend_from_slice(b"}}\n");
         }
+        Operation::Merge { .. } => {}
     }
 }
 
@@ -47,6 +48,7 @@ pub fn action(operation: &Operation) -> &'static str {
     match operation {
         Operation::Index { .. } | Operation::Tombstone { .. } => "index",
         Operation::Delete { .. } => "delete",
+        Operation::Merge { .. } => "update",
     }
 }
 

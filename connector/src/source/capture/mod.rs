@@ -297,7 +297,14 @@ impl Input {
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let framed = self.framing.next(&mut self.window);
         if let Ok(Some(Framed { offset, data, damage })) = framed {
-            return Ok(Some(Record { origin: Arc::clone(&self.origin), position: Position::Byte { offset }, data, arrived: None, damage }));
+            return Ok(Some(Record {
+                origin: Arc::clone(&self.origin),
+                position: Position::Byte { offset },
+                data,
+                arrived: None,
+                damage,
+                message: None,
+            }));
         }
         let after = if self.compressed { " of its decompressed content" } else { "" };
         // An input that fails looks to its framing like one that was cut off; this is the real reason.

@@ -202,6 +202,7 @@ impl Reader {
             data: Bytes::from(record.data.into_inner()),
             arrived,
             damage: None,
+            message: None,
         }
     }
 }

@@ -250,7 +250,7 @@ impl Handed<'_> {
         let sub = self.sub_sequence_number.filter(|sub| *sub > 0 || has_siblings);
         let number = SequenceNumber(self.sequence_number.clone().into_owned());
         let arrived = self.approximate_arrival_timestamp.and_then(|millis| u64::try_from(millis).ok());
-        Record { origin: Arc::clone(origin), position: Position::Sequence { number, sub }, data, arrived, damage }
+        Record { origin: Arc::clone(origin), position: Position::Sequence { number, sub }, data, arrived, damage, message: None }
     }
 }
 

@@ -11,10 +11,10 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::error::{Error, Kind};
-use crate::record::{Fault, Origin, Position};
+use crate::record::{Fault, Header, Message, Origin, Position};
 
-/// The version of the stored form that is written; a newer one is refused.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of the stored form that is written; a newer one is refused. Form 1 had no `message`.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// One record or operation that can never succeed. One line of JSON where it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +65,9 @@ pub struct DeadLetter {
     /// Where the whole letter is, where it is larger than a message may be; `payload` is empty then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub large: Option<Large>,
+    /// What the record had beside its bytes, where it was a message of Kafka.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "stored_message")]
+    pub message: Option<Message>,
     /// The record's bytes, complete in themselves; stored as Base64.
     #[serde(serialize_with = "write_base64", deserialize_with = "read_base64")]
     pub payload: Bytes,
@@ -145,7 +148,55 @@ fn write_base64<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S:
 fn read_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     let text = String::deserialize(deserializer)?;
     // The decoder's own message would name a byte of the content.
-    STANDARD.decode(text).map(Bytes::from).map_err(|_| serde::de::Error::custom("payload is not Base64"))
+    STANDARD.decode(text).map(Bytes::from).map_err(|_| serde::de::Error::custom("not Base64"))
+}
+
+/// The stored form of a [`Message`]: `{"key":…,"headers":[["name",…]],"null_value":true}`, key and header values in Base64 or null.
+mod stored_message {
+    use super::{Base64, Deserialize, Deserializer, Header, Message, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Stored {
+        key: Option<Base64>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        headers: Vec<(String, Option<Base64>)>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        null_value: bool,
+    }
+
+    pub(super) fn serialize<S: Serializer>(message: &Option<Message>, serializer: S) -> Result<S::Ok, S::Error> {
+        let stored = message.as_ref().map(|message| Stored {
+            key: message.key.clone().map(Base64),
+            headers: message.headers.iter().map(|header| (header.name.clone(), header.value.clone().map(Base64))).collect(),
+            null_value: message.is_null,
+        });
+        stored.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Message>, D::Error> {
+        let stored = Option::<Stored>::deserialize(deserializer)?;
+        let header = |(name, value): (String, Option<Base64>)| Header { name, value: value.map(|value| value.0) };
+        Ok(stored.map(|stored| Message {
+            key: stored.key.map(|key| key.0),
+            headers: stored.headers.into_iter().map(header).collect(),
+            is_null: stored.null_value,
+        }))
+    }
+}
+
+/// Bytes that are stored as Base64.
+struct Base64(Bytes);
+
+impl Serialize for Base64 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write_base64(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_base64(deserializer).map(Self)
+    }
 }
 
 /// Reads one stored line.

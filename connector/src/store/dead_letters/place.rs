@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::aws::{Aws, Reach};
 use crate::error::Error;
+use crate::kafka::Properties;
 
 const EXPECTED: &str = "dead letters: expected file:PATH, sqs://HOST/ACCOUNT/QUEUE or s3://BUCKET[/PREFIX]";
 
@@ -20,13 +21,15 @@ pub struct Config {
     pub place: Place,
     /// Where those go that are larger than a message of the queue may be.
     pub large: Option<Bucket>,
+    /// Properties of the Kafka client, where the place is a topic.
+    pub properties: Properties,
     /// How to reach AWS, where the place is there.
     pub aws: Aws,
 }
 
 impl From<Place> for Config {
     fn from(place: Place) -> Self {
-        Self { place, large: None, aws: Aws::default() }
+        Self { place, large: None, properties: Properties::default(), aws: Aws::default() }
     }
 }
 

@@ -31,6 +31,7 @@ fn letter(id: &str, reason: &str) -> DeadLetter {
         first_error: None,
         connector: "0.1.0".to_owned(),
         large: None,
+        message: None,
         payload: Bytes::from_static(b"\xe0\x01\x00\xea\n"),
     }
 }
