@@ -80,7 +80,7 @@ fn every_key_of_the_example_that_has_a_default_stands_with_it() {
 #[test]
 fn every_key_of_the_example_can_be_uncommented_and_every_key_of_the_schema_is_in_it() {
     let text = uncommented(&config::example(), |_| true);
-    let file = config::parse(&text, "example.toml", &variables(&[("SEARCH_PASSWORD", "pw")])).unwrap();
+    let file = config::parse(&text, "example.toml", &variables(&[("SEARCH_PASSWORD", "pw"), ("KAFKA_PASSWORD", "pw")])).unwrap();
     assert_eq!(file.table.len(), 1);
     let written = toml::from_str::<serde_json::Value>(&text).unwrap();
     let schema = serde_json::from_str::<serde_json::Value>(&config::schema()).unwrap();
