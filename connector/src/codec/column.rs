@@ -223,3 +223,6 @@ fn moment(millis: i64) -> Option<String> {
     let month = u8::from(month);
     (0..=9999).contains(&year).then(|| format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z"))
 }
+
+#[cfg(test)]
+mod tests;

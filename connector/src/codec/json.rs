@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 
 use super::json_cursor::Cursor;
+use super::recognise::schema_registry;
 use crate::metrics::Notes;
 use crate::record::Fault;
 use crate::revision::MAX_VERSION;
@@ -42,11 +43,17 @@ impl Kind {
 }
 
 impl<'a> Json<'a> {
+    /// `null`.
+    pub(super) const NULL: Json<'static> = Json("null");
+
     /// Checks a whole text, of any depth.
     ///
     /// # Errors
     /// A fault that says at which byte the text is no JSON any more; bytes are counted from 0.
     pub(super) fn parse(text: &'a [u8]) -> Result<Self, Fault> {
+        if let Some(fault) = schema_registry(text) {
+            return Err(fault);
+        }
         let broken = |at: usize, found: &str| {
             let reason = format!("expected one JSON value in UTF-8, found {found} at byte {at} of {}", text.len());
             Err(Fault::new("undecodable", reason))
@@ -57,12 +64,22 @@ impl<'a> Json<'a> {
         };
         match serde_json::from_str::<IgnoredAny>(checked) {
             Ok(IgnoredAny) => Ok(Self(checked.trim_matches([' ', '\t', '\n', '\r']))),
+            Err(error) if error.is_eof() => broken(text.len(), "its end"),
             Err(error) => {
                 let lines = checked.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
-                let at = (lines + error.column().saturating_sub(1)).min(text.len());
-                broken(at, if error.is_eof() { "its end" } else { "something else" })
+                broken((lines + error.column().saturating_sub(1)).min(text.len()), "something else")
             }
         }
+    }
+
+    /// A part of a text that was checked. It begins and ends at ASCII characters, so it is UTF-8 too.
+    pub(super) fn part(part: &'a [u8]) -> Self {
+        std::str::from_utf8(part).map_or(Json::NULL, Self)
+    }
+
+    /// At its first byte.
+    pub(super) fn cursor(self) -> Cursor<'a> {
+        Cursor::new(self.0.as_bytes())
     }
 
     /// The text as it is written.
@@ -109,7 +126,7 @@ impl<'a> Json<'a> {
 
     fn inside(self, kind: Kind) -> Option<Cursor<'a>> {
         (self.kind() == kind).then(|| {
-            let mut cursor = Cursor::new(self.0.as_bytes());
+            let mut cursor = self.cursor();
             cursor.advance();
             cursor
         })
@@ -170,9 +187,9 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let cursor = self.cursor.as_mut()?;
-        let (name, lone_surrogates) = json(cursor.next_field()??)?.unescaped()?;
+        let (name, lone_surrogates) = Json::part(cursor.next_field()??).unescaped()?;
         self.lone_surrogates += lone_surrogates;
-        Some((name, json(cursor.value()?)?))
+        Some((name, Json::part(cursor.value()?)))
     }
 }
 
@@ -185,13 +202,8 @@ impl<'a> Iterator for Items<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let cursor = self.0.as_mut()?;
-        if cursor.next_element(b']')? { json(cursor.value()?) } else { None }
+        cursor.next_element(b']')?.then(|| cursor.value().map(Json::part))?
     }
-}
-
-/// A part of a text that was checked. It begins and ends at ASCII characters, so it is UTF-8 too.
-fn json(part: &[u8]) -> Option<Json<'_>> {
-    std::str::from_utf8(part).ok().map(Json)
 }
 
 /// The text of the inside of a string that was checked, and how many lone surrogates became U+FFFD.
@@ -232,3 +244,6 @@ fn unescape(inside: &str) -> (String, u64) {
 fn code_unit(escape: &str) -> u16 {
     escape.get(1..5).and_then(|digits| u16::from_str_radix(digits, 16).ok()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 
 use super::ion_json::{PIECE, Rules, check_depth, check_room, write_escaped};
-use super::json::{Json, Kind};
+use super::json::Json;
+use super::json_cursor::Cursor;
 use super::json_fields::{Fields, Open};
 use crate::metrics::Notes;
 use crate::record::Fault;
@@ -51,34 +52,44 @@ impl<'w, 'a> Writer<'w, 'a> {
 
     /// Writes a value; `depth` is 1 for one that nothing is around.
     pub(super) fn value(&mut self, value: Json<'a>, depth: usize) -> Result<(), Fault> {
-        match value.kind() {
-            Kind::Object => {
+        self.pass(&mut value.cursor(), depth)
+    }
+
+    /// Writes the value at the cursor and passes it, so that however deep values stand inside one another, each byte is read once.
+    fn pass(&mut self, cursor: &mut Cursor<'a>, depth: usize) -> Result<(), Fault> {
+        match cursor.peek() {
+            Some(b'{') => {
                 check_depth(depth)?;
+                cursor.advance();
                 let mut object = self.open();
-                let mut members = value.members();
-                while let Some((name, value)) = members.next() {
+                while let Some(Some(name)) = cursor.next_field() {
+                    let (name, lone_surrogates) = Json::part(name).unescaped().unwrap_or_default();
+                    self.count_lone_surrogates(lone_surrogates);
                     self.name(&mut object, name)?;
-                    self.value(value, depth + 1)?;
+                    self.pass(cursor, depth + 1)?;
                 }
-                self.notes.lone_surrogates += members.lone_surrogates;
                 self.close(object)?;
             }
-            Kind::Array => {
+            Some(b'[') => {
                 check_depth(depth)?;
+                cursor.advance();
                 self.out.push(b'[');
-                for (i, item) in value.items().enumerate() {
-                    if i > 0 {
+                let mut first = true;
+                while cursor.next_element(b']') == Some(true) {
+                    if !std::mem::take(&mut first) {
                         self.out.push(b',');
                     }
-                    self.value(item, depth + 1)?;
+                    self.pass(cursor, depth + 1)?;
                 }
                 self.out.push(b']');
             }
-            Kind::String => {
-                let text = value.string(self.notes).unwrap_or_default();
-                self.text(&text)?;
+            _ => {
+                let value = cursor.value().map_or(Json::NULL, Json::part);
+                match value.string(self.notes) {
+                    Some(text) => self.text(&text)?,
+                    None => self.verbatim(value.text())?,
+                }
             }
-            Kind::Null | Kind::Boolean | Kind::Number => self.verbatim(value.text())?,
         }
         self.room_for(0)
     }

@@ -318,10 +318,14 @@ impl Decoder {
     }
 
     fn user_record(&self, payload: Bytes, message: Option<Arc<Message>>) -> UserRecord {
-        let known = message.as_ref().is_some_and(|message| message.is_null).then_some(Content::Skip(Skip::NoChange));
-        let format = match self.options.format {
-            Format::Auto if known.is_none() => recognise::format(&payload),
-            format => format,
+        let is_null = message.as_ref().is_some_and(|message| message.is_null);
+        let (format, known) = match self.options.format {
+            format if is_null => (format, Some(Content::Skip(Skip::NoChange))),
+            Format::Auto => match recognise::format(&payload) {
+                Ok(format) => (format, None),
+                Err(fault) => (Format::Auto, Some(Content::Fault(fault))),
+            },
+            format => (format, None),
         };
         UserRecord { sub: None, payload, message, format, known }
     }

@@ -23,12 +23,24 @@ pub(crate) fn advice(kind: &str) -> Advice {
     let (means, todo) = match kind {
         "undecodable" => ("the record's bytes are not what its format says", NEWER_REVSYNC),
         "unknown_record" => (
-            "the record is no record of a QLDB stream, or of a type that is not known",
+            "the record is of no format that is known, or of a type that its format does not have",
             "check that the source is the right one, and --format",
         ),
         "unusable_revision" => {
             ("the record is a revision without something that it cannot do without: an id, a version, a table", NEWER_REVSYNC)
         }
+        "key_missing" => (
+            "the row lacks a part of its key, so nothing tells which document it is",
+            "check the key columns of the table (--key, or key in its rule) against the row, then replay",
+        ),
+        "unusable_key" => (
+            "a key column of the row holds what no document can be named after",
+            "check the key columns of the table (--key, or key in its rule) against the row, then replay",
+        ),
+        "wrong_column_type" => (
+            "a column of the row holds a value that is not of the type that the table's rule gives it",
+            "correct types in the table's rule, then replay",
+        ),
         "damaged_aggregate" => (
             "a record of several, packed by the Kinesis Producer Library, is damaged inside; what could be read was delivered",
             AT_THE_SOURCE,
