@@ -18,6 +18,7 @@ mod memory;
 mod peak;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+mod row_changes;
 mod rules;
 #[path = "../support/shelves.rs"]
 mod shelves;
