@@ -126,7 +126,7 @@ fn explain_tells_of_an_update_of_the_key_that_the_old_id_goes_and_the_new_one_co
     let done = folder.revsync(&["explain", "events.jsonl", "--key", "public.item=id"]);
     let lines: Vec<&str> = done.out.lines().collect();
     assert_eq!((done.exit, lines.len()), (0, 2), "{done:?}");
-    assert!(lines[0].ends_with(": delete public.item/6 at version 9: the row is gone, or has another key now"), "{lines:?}");
+    assert!(lines[0].ends_with(": delete public.item/6 at version 9: the row was deleted, or its key changed"), "{lines:?}");
     assert!(lines[1].contains(" value 1: index public.item/7 at version 9: "), "{lines:?}");
 }
 

@@ -19,6 +19,7 @@ mod memory;
 mod peak;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+mod row_changes;
 mod rules;
 #[path = "../support/shelves.rs"]
 mod shelves;
