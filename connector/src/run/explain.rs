@@ -150,7 +150,7 @@ fn fill(explained: &mut Explained, format: Format, planned: Planned, leaves: boo
                 Operation::Index { document, .. } if rows => format!("the row as it is now, {} bytes as JSON", document.0.len()),
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
                 Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
-                Operation::Delete { .. } | Operation::Tombstone { .. } if rows => "the row is gone, or has another key now".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } if rows => "the row was deleted, or its key changed".to_owned(),
                 Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
             };
         }

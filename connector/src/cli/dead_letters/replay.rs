@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::Args;
 
 use super::choosing::ChoosingOptions;
-use crate::cli::options::{CreationOptions, DeliveryOptions, SinkOptions};
+use crate::cli::options::{CreationOptions, DeliveryOptions, RecordOptions, SinkOptions};
 use crate::cli::terminal::clean;
 use crate::cli::{Context, Progress, line};
 use crate::config::{Settings, Span};
@@ -60,6 +60,8 @@ pub(super) struct Arguments {
     force: bool,
     #[command(flatten)]
     choosing: ChoosingOptions,
+    #[command(flatten, next_help_heading = "What the letters hold")]
+    records: RecordOptions,
     #[command(flatten)]
     sink: SinkOptions,
     #[command(flatten)]
@@ -69,7 +71,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings = context.settings(&[&arguments.sink, &arguments.creation, &arguments.delivery])?;
+    let settings = context.settings(&[&arguments.records, &arguments.sink, &arguments.creation, &arguments.delivery])?;
     let started = Instant::now();
     if arguments.dry_run {
         return Box::pin(dry_run(arguments, &settings, context)).await;
