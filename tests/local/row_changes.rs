@@ -65,7 +65,7 @@ fn explain_speaks_of_rows_where_there_are_rows() {
         [
             "index shop.item/a at version 1700000000000: the row as it is now, 25 bytes as JSON",
             "index shop.item/b at version 1700000000001: the row as it is now, 48 bytes as JSON",
-            "delete shop.item/a at version 1700000000002: the row was deleted",
+            "delete shop.item/a at version 1700000000002: the row is gone, or has another key now",
             "skip: no_change, there is nothing to write",
             "skip: no_change, there is nothing to write",
         ]

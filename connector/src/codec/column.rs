@@ -67,6 +67,21 @@ impl<'w, 'a> RowWriter<'w, 'a> {
     }
 }
 
+/// Appends the document of a row that is an object to `out`.
+///
+/// # Errors
+/// As [`RowWriter::column`].
+pub(super) fn write_row(row: Json<'_>, options: &TableOptions, out: &mut Vec<u8>, notes: &mut Notes) -> Result<(), Fault> {
+    let mut members = row.members();
+    let mut document = RowWriter::new(options, out, notes);
+    for (name, value) in members.by_ref() {
+        document.column(name, value)?;
+    }
+    document.end()?;
+    notes.lone_surrogates += members.lone_surrogates;
+    Ok(())
+}
+
 /// Appends the value of one column to `out`, by itself.
 ///
 /// # Errors

@@ -3,12 +3,13 @@
 use serde::Serialize;
 
 use super::intake::{self, read_again};
-use crate::codec::{self, Content, Decoder, Format};
+use crate::codec::{self, Content, Decoder};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Position, Record};
+use crate::revision::VersionType;
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
@@ -85,7 +86,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
                 version: None,
                 reason: String::new(),
             };
-            tell(judged(explained, user_record.format, content, mapping)?);
+            tell(judged(explained, content, mapping)?);
         }
     }
     Ok(())
@@ -96,7 +97,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
 /// # Errors
 /// As [`explain`].
 pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &DeadLetter) -> Result<Explained, Error> {
-    let (format, content) = read_again(decoder, letter, &mut Notes::default());
+    let (_, content) = read_again(decoder, letter, &mut Notes::default());
     let explained = Explained {
         origin: if letter.origin.shard.is_empty() { letter.origin.stream.clone() } else { letter.origin.shard.clone() },
         position: letter.position.clone(),
@@ -109,10 +110,10 @@ pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &Dea
         version: letter.version,
         reason: String::new(),
     };
-    judged(explained, format, content, mapping)
+    judged(explained, content, mapping)
 }
 
-fn judged(mut explained: Explained, format: Format, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
+fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
     let (planned, leaves) = match content {
         Content::Skip(reason) => (Planned::Skip(reason), false),
         Content::Fault(fault) => (Planned::Fault(fault), false),
@@ -124,13 +125,12 @@ fn judged(mut explained: Explained, format: Format, content: Content, mapping: &
             intake::plan(mapping, revision)?
         }
     };
-    fill(&mut explained, format, planned, leaves);
+    fill(&mut explained, planned, leaves);
     Ok(explained)
 }
 
 /// `leaves`: the revision does not match the rule's WHERE.
-fn fill(explained: &mut Explained, format: Format, planned: Planned, leaves: bool) {
-    let rows = matches!(format, Format::Lindorm | Format::Debezium);
+fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
     match planned {
         Planned::Skip(reason) if leaves => {
             explained.reason = format!("{}, does not match where, and the rule keeps what was deleted", reason.as_str());
@@ -147,13 +147,29 @@ fn fill(explained: &mut Explained, format: Format, planned: Planned, leaves: boo
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
                 Operation::Merge { cells, .. } => format!("{} cells", cells.columns.len()),
-                Operation::Index { document, .. } if rows => format!("the row as it is now, {} bytes as JSON", document.0.len()),
-                Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
+                Operation::Index { document, .. } => {
+                    format!("{}, {} bytes as JSON", present(target.version_type), document.0.len())
+                }
                 Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
-                Operation::Delete { .. } | Operation::Tombstone { .. } if rows => "the row was deleted".to_owned(),
-                Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } => deleted(target.version_type).to_owned(),
             };
         }
+    }
+}
+
+/// Why there is a document, in words.
+fn present(version_type: VersionType) -> &'static str {
+    match version_type {
+        VersionType::External => "data is present",
+        VersionType::ExternalGte => "the row as it is now",
+    }
+}
+
+/// Why a document goes, in words. Only a ledger's versions are strict, and only a ledger tells a delete by what is not there.
+fn deleted(version_type: VersionType) -> &'static str {
+    match version_type {
+        VersionType::External => "neither data nor dataHash is present",
+        VersionType::ExternalGte => "the row is gone, or has another key now",
     }
 }
 
