@@ -6,17 +6,14 @@
 mod kafka;
 mod kinesis;
 
-use std::collections::BTreeMap;
-
-use aws_lambda_events::encodings::Base64Data;
 use revsync::error::{Error, Kind};
 use revsync::record::Record;
+use revsync::source::kafka_event;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The sources that an event may be of, as `eventSource` names them.
+/// The name that `eventSource` has in an event of Kinesis.
 const KINESIS: &str = "aws:kinesis";
-const KAFKA: [&str; 2] = ["aws:kafka", "SelfManagedKafka"];
 
 /// The records of one event, in the order of their positions: of one shard of a Kinesis stream, or of partitions of Kafka, one after another.
 #[derive(Debug, Clone, Default)]
@@ -51,14 +48,13 @@ impl Batch {
     pub fn read(event: &str) -> Result<Self, Error> {
         let Ok(Envelope { source, list, partitions }) = serde_json::from_str(event) else { return Err(refused("something else")) };
         let records = match (source, list, partitions) {
-            (Some(source), _, partitions) if KAFKA.contains(&&*source) => {
+            (Some(source), _, partitions) if kafka_event::SOURCES.contains(&&*source) => {
                 let none = || refused(&format!("one of {source} without records"));
                 let partitions = partitions.ok_or_else(none)?.get();
-                let Ok(lists) = serde_json::from_str::<BTreeMap<String, Vec<&RawValue>>>(partitions) else {
+                let Some(records) = kafka_event::lists(partitions) else {
                     return Err(refused(&format!("one of {source} with something else in place of its records")));
                 };
-                // The topic and the partition are what each record says: a topic's name may have dashes, too.
-                kafka::records(lists.into_values().flatten())?
+                kafka::records(records)?
             }
             (_, Some(list), _) => kinesis::records(&list)?,
             (source, None, _) => return Err(refused(&source.map_or_else(|| "one without Records".to_owned(), of))),
@@ -71,11 +67,6 @@ impl Batch {
     }
 }
 
-/// The bytes behind a JSON string of Base64.
-fn base64(json: &RawValue) -> Option<Vec<u8>> {
-    serde_json::from_str::<Base64Data>(json.get()).ok().map(|data| data.0)
-}
-
 /// The name of a source, where it is one.
 fn of(source: String) -> String {
     let is_name = source.len() <= 64 && source.bytes().all(|b| b.is_ascii_alphanumeric() || b":._-".contains(&b));
@@ -83,7 +74,7 @@ fn of(source: String) -> String {
 }
 
 fn refused(found: &str) -> Error {
-    let [msk, own] = KAFKA;
+    let [msk, own] = kafka_event::SOURCES;
     let what = format!(
         "expected an event of a Kinesis stream (eventSource {KINESIS}) or of topics of Kafka ({msk}, {own}), found {found}; nothing was done"
     );

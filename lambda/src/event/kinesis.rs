@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use aws_lambda_events::encodings::Base64Data;
 use revsync::error::Error;
 use revsync::record::{Fault, Origin, Position, Record, SequenceNumber};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{KINESIS, base64, of, refused};
+use super::{KINESIS, of, refused};
 
 /// A record of any source, as far as it tells which. `KinesisEventRecord` of `aws_lambda_events` 1.2.1 refuses records whose data is good for what
 /// nothing here goes by: an arrival with microseconds, as emulators have it, or a new type of encryption.
@@ -65,10 +66,10 @@ pub(super) fn records(list: &[&RawValue]) -> Result<Vec<Record>, Error> {
         // Lossless for the next 250,000 years.
         let arrived = seconds.map(|seconds| (seconds * 1_000.0).round() as u64);
         let position = Position::Sequence { number: SequenceNumber(number), sub: None };
-        let (data, damage) = match inside.data.map(base64) {
-            Some(Some(data)) => (data.into(), None),
-            found => {
-                let found = if found.is_some() { "something else" } else { "none" };
+        let (data, damage) = match inside.data.map(|data| serde_json::from_str::<Base64Data>(data.get())) {
+            Some(Ok(data)) => (data.0.into(), None),
+            _ => {
+                let found = if inside.data.is_some() { "something else" } else { "none" };
                 let reason =
                     format!("expected a Kinesis record with data in Base64, found {found}; the payload is the record as the event has it");
                 (raw.as_bytes().to_vec().into(), Some(Fault::new("undecodable", reason)))

@@ -1,5 +1,5 @@
-//! Frames Kinesis records kept as JSON: one object a line, bare Base64 a line, Lambda events, batches that Lambda gave up, GetRecords answers;
-//! one after another, on any number of lines.
+//! Frames Kinesis records kept as JSON: one object a line, bare Base64 a line, Lambda events (of Kafka, too), batches that Lambda gave up,
+//! GetRecords answers; one after another, on any number of lines.
 //!
 //! A list of records is read element by element, whatever its length. Never looks into a record: what was Base64 is handed on as it was.
 
@@ -11,7 +11,7 @@ use super::json_record::{bare, data, string};
 use super::text::Unframed::{Bad, Short};
 use super::text::{Scan, blank, next_line, quoted, skip_blanks};
 use super::window::{VALUE_LIMIT, Window};
-use super::{Broken, Framed, on_failure};
+use super::{Broken, Framed, kafka_event, on_failure};
 use crate::record::Fault;
 
 /// How deep a value may be nested. Kinesis records need four levels.
@@ -60,7 +60,7 @@ impl Json {
                     return Err(Broken::at(window.offset(), what));
                 }
                 Place::Top if next == b'{' => match scan(window, object) {
-                    Ok(Object::Whole(end)) => match on_failure::records(&window.bytes()[..end], window.offset()) {
+                    Ok(Object::Whole(end)) => match inside(&window.bytes()[..end], window.offset()) {
                         None => return Ok(Some(record(window, end))),
                         Some(Ok(records)) => {
                             self.waiting = records;
@@ -131,6 +131,11 @@ impl Json {
         let (offset, data) = (window.offset(), window.take(length));
         Ok(damaged(offset, data, length as u64, at, found))
     }
+}
+
+/// The records of an object that holds some otherwise than in a list; nothing where it is a record itself.
+fn inside(json: &[u8], offset: u64) -> Option<Result<VecDeque<Framed>, Broken>> {
+    kafka_event::records(json, offset).map(Ok).or_else(|| on_failure::records(json, offset))
 }
 
 /// Where reading goes on in a damaged list, and whether that is an element of it. `here`: what comes first was not begun to be read.
@@ -272,25 +277,25 @@ fn record(window: &mut Window, length: usize) -> Framed {
     match data(&window.bytes()[..length]) {
         Ok((data, at)) => {
             window.skip(length as u64);
-            Framed { offset: offset + at as u64, data, damage: None }
+            Framed { offset: offset + at as u64, data, damage: None, message: None }
         }
         Err(expected) => {
             let damage = Some(Fault::new("undecodable", format!("{expected} at byte {offset}")));
-            Framed { offset, data: window.take(length), damage }
+            Framed { offset, data: window.take(length), damage, message: None }
         }
     }
 }
 
 /// A line that is a JSON string of Base64, or bare Base64.
 fn line(framed: Framed) -> Framed {
-    let Framed { offset, data, damage: None } = framed else { return framed };
+    let Framed { offset, data, damage: None, .. } = framed else { return framed };
     // Exports often end each line with the comma of the list that they were cut from.
     let text = data.strip_suffix(b",").unwrap_or(&data);
     match string(text).or_else(|| bare(text)) {
-        Some(data) => Framed { offset, data, damage: None },
+        Some(data) => Framed { offset, data, damage: None, message: None },
         None => {
             let reason = format!("expected a JSON object, a JSON string of Base64, or Base64 at byte {offset}");
-            Framed { offset, data, damage: Some(Fault::new("undecodable", reason)) }
+            Framed { offset, data, damage: Some(Fault::new("undecodable", reason)), message: None }
         }
     }
 }
@@ -298,7 +303,7 @@ fn line(framed: Framed) -> Framed {
 fn damaged(offset: u64, data: Bytes, length: u64, at: usize, found: &str) -> Framed {
     let place = offset + at as u64;
     let reason = format!("expected a JSON value, found {found} at byte {place}; the {length} bytes from {offset} on were set aside");
-    Framed { offset, data: data.slice(..data.len().min(VALUE_LIMIT)), damage: Some(Fault::new("undecodable", reason)) }
+    Framed { offset, data: data.slice(..data.len().min(VALUE_LIMIT)), damage: Some(Fault::new("undecodable", reason)), message: None }
 }
 
 /// Sets a top-level object aside: up to the next line that begins with one, or its own line when it is the last.

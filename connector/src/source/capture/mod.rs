@@ -10,6 +10,7 @@ mod ion_text;
 mod ion_text_layout;
 mod json;
 mod json_record;
+mod kafka_event;
 mod on_failure;
 mod recognise;
 #[cfg(test)]
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use crate::error::{Error, Kind};
-use crate::record::{Bound, Fault, Origin, Position, Record};
+use crate::record::{Bound, Fault, Message, Origin, Position, Record};
 use files::{Entry, Opened, Refused};
 use recognise::Format;
 use window::{VALUE_LIMIT, Window};
@@ -57,6 +58,7 @@ struct Framed {
     offset: u64,
     data: Bytes,
     damage: Option<Fault>,
+    message: Option<Arc<Message>>,
 }
 
 /// Why nothing more can be read of a file.
@@ -296,14 +298,14 @@ impl Input {
 
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let framed = self.framing.next(&mut self.window);
-        if let Ok(Some(Framed { offset, data, damage })) = framed {
+        if let Ok(Some(Framed { offset, data, damage, message })) = framed {
             return Ok(Some(Record {
                 origin: Arc::clone(&self.origin),
                 position: Position::Byte { offset },
                 data,
                 arrived: None,
                 damage,
-                message: None,
+                message,
             }));
         }
         let after = if self.compressed { " of its decompressed content" } else { "" };
@@ -331,7 +333,9 @@ fn whole(window: &mut Window) -> Result<Option<Framed>, Broken> {
     while window.more() {}
     match window.bytes().len() {
         0 => Ok(None),
-        length if length <= VALUE_LIMIT => Ok(Some(Framed { offset: window.offset(), data: window.take(length), damage: None })),
+        length if length <= VALUE_LIMIT => {
+            Ok(Some(Framed { offset: window.offset(), data: window.take(length), damage: None, message: None }))
+        }
         _ => Err(Broken::at(window.offset(), "expected one record of at most 16 MiB, found more")),
     }
 }
