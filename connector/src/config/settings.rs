@@ -12,7 +12,7 @@ use super::units::{ByteSize, Listen, Span, StartAt, TableKey};
 use crate::aws::Aws;
 use crate::codec::{Format, Rows, Versions};
 use crate::error::Error;
-use crate::kafka::{Properties, Property};
+use crate::kafka::{Properties, Property, is_secret};
 use crate::plan::breaker::Thresholds;
 use crate::plan::checkpoint::Start;
 use crate::sink::opensearch;
@@ -191,7 +191,7 @@ impl Settings {
             keys: options.keys.clone(),
             rows: options.rows.unwrap_or_default(),
             group: options.group.clone().or_else(|| file.source.group.clone()),
-            properties: file.source.properties.clone().with(&options.properties),
+            properties: properties(&file, &options, environment)?,
             verify_hashes: options.verify_hashes.unwrap_or(file.source.verify_hashes),
             retention: options.retention.unwrap_or(file.source.retention).0,
             start: options.start.unwrap_or(file.source.start).0,
@@ -210,6 +210,19 @@ impl Settings {
             tables: checked(file.table)?,
         })
     }
+}
+
+/// The properties of the Kafka client: option over environment over file. No secret is an option, which everybody on the machine can see.
+fn properties(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<Properties, Error> {
+    let text = environment("REVSYNC_PROPERTY").unwrap_or_default();
+    let parsed: Result<Vec<Property>, String> = text.split(';').filter(|part| !part.is_empty()).map(str::parse).collect();
+    let of_environment = parsed.map_err(|expected| Error::usage(format!("REVSYNC_PROPERTY: {expected}")))?;
+    let is_shown = |property: &&Property| is_secret(&property.key) && !of_environment.contains(property);
+    if let Some(Property { key, .. }) = options.properties.iter().find(is_shown) {
+        let what = format!("--property {key}: a secret is no option, because everybody on the machine can read those");
+        return Err(Error::usage(what).help("it comes from the environment (REVSYNC_PROPERTY) or the file"));
+    }
+    Ok(file.source.properties.clone().with(&of_environment).with(&options.properties))
 }
 
 fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<Sink, Error> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use aws_types::SdkConfig;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 use rdkafka::statistics::Statistics;
@@ -195,6 +196,8 @@ impl ClientContext for Context {
         Ok(OAuthToken { token, principal_name: "revsync".to_owned(), lifetime_ms })
     }
 }
+
+impl ConsumerContext for Context {}
 
 impl ProducerContext for Context {
     type DeliveryOpaque = ();

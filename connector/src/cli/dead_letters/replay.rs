@@ -21,6 +21,7 @@ use crate::run::clock;
 use crate::run::deliver::{self, Deliver, interrupted};
 use crate::run::explain::explain_letter;
 use crate::run::replay::{replay, stops};
+use crate::source::scan::Length;
 use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry};
 
 /// Send dead letters again; what settles is removed
@@ -83,7 +84,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     };
     let (counts, result) = match prepared {
         Ok((store, choice, guard, mut deliver)) => {
-            let progress = Progress::start(&context.terminal.bars, None);
+            let progress = Progress::start(&context.terminal.bars, Length::Bytes(None));
             let told = |counts: &Counts| progress.update(counts.bytes, counts);
             let result = Box::pin(replay(&store, &choice, guard.as_ref(), &mut deliver, stop, told)).await;
             progress.finish();
