@@ -27,6 +27,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Kind};
 use crate::record::{Bound, Fault, Message, Origin, Position, Record};
+use crate::source::scan::Page;
 use files::{Entry, Opened, Refused};
 use recognise::Format;
 use window::{VALUE_LIMIT, Window};
@@ -41,15 +42,6 @@ pub struct Capture {
     files: usize,
     notes: Vec<String>,
     broken: Vec<Error>,
-}
-
-/// Some records, in order.
-#[derive(Debug)]
-pub struct Page {
-    /// The records; never none.
-    pub records: Vec<Record>,
-    /// Bytes of the input read so far, as they are stored (compressed, where they are). To be compared with [`Capture::total`].
-    pub read: u64,
 }
 
 /// A record as a format's framing finds it.
