@@ -179,6 +179,11 @@ pub struct Http {
 }
 
 impl Settings {
+    /// The consumer group of a pipeline on Kafka.
+    pub fn group(&self) -> &str {
+        self.source.group.as_deref().unwrap_or(&self.name)
+    }
+
     /// Merges the options over the file, and checks what can be checked without reaching anything.
     ///
     /// # Errors

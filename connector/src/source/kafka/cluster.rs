@@ -8,8 +8,11 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{Offset, TopicPartitionList};
 use regex_lite::Regex;
 
+use super::group::Key;
+use super::mark::Mark;
 use crate::error::{Error, Kind};
 use crate::kafka::client::{Context, why};
 use crate::kafka::{Address, Topics as Names};
@@ -25,6 +28,8 @@ pub struct Cluster<'a, C: ConsumerContext> {
     pub(super) consumer: &'a BaseConsumer<C>,
     pub(super) context: &'a Context,
     pub(super) address: &'a Address,
+    /// Whether the consumer may be polled by whoever asks: nothing is assigned to it yet.
+    pub(super) hears: bool,
 }
 
 impl<C: ConsumerContext> std::fmt::Debug for Cluster<'_, C> {
@@ -153,9 +158,47 @@ impl<C: ConsumerContext> Cluster<'_, C> {
         })
     }
 
-    /// Nothing is assigned yet, so that no message comes.
     fn hear(&self, time: Duration) {
-        let _ = self.consumer.poll(time);
+        if self.hears {
+            let _ = self.consumer.poll(time);
+        }
+    }
+
+    /// What the group committed of these partitions, and beside it; nothing for those of which it committed nothing.
+    ///
+    /// # Errors
+    /// The cluster cannot be asked.
+    pub(super) fn committed(&self, keys: &[Key]) -> Result<Vec<(Key, i64, Option<Mark>)>, Failure> {
+        let mut asked = TopicPartitionList::new();
+        for (topic, number) in keys {
+            asked.add_partition(topic, *number);
+        }
+        let found = self.ask(|| self.consumer.committed_offsets(asked.clone(), ANSWER))?;
+        let mut committed = Vec::new();
+        for partition in found.elements() {
+            partition.error().map_err(|error| self.failure(&error))?;
+            if let Offset::Offset(next) = partition.offset() {
+                let key = (partition.topic().to_owned(), partition.partition());
+                committed.push((key, next, partition.metadata().parse().ok()));
+            }
+        }
+        Ok(committed)
+    }
+
+    /// The first offset of a message of this time or later, in milliseconds since 1970; the end where there is none.
+    ///
+    /// # Errors
+    /// The cluster cannot be asked.
+    pub(super) fn at(&self, key: &Key, millis: u64) -> Result<i64, Failure> {
+        let time = i64::try_from(millis).unwrap_or(i64::MAX);
+        let mut asked = TopicPartitionList::new();
+        asked.add_partition_offset(&key.0, key.1, Offset::Offset(time)).map_err(|error| Failure::of(&error))?;
+        let found = self.ask(|| self.consumer.offsets_for_times(asked.clone(), ANSWER))?;
+        match found.elements().first().map(|partition| (partition.offset(), partition.error())) {
+            Some((_, Err(error))) => Err(self.failure(&error)),
+            Some((Offset::Offset(next), Ok(()))) => Ok(next),
+            _ => Ok(self.ends(&key.0, key.1)?.1),
+        }
     }
 
     /// An error, in the words of what led to it where that is known.

@@ -7,10 +7,15 @@
 //! Calls of librdkafka block: nothing here may be called by a thread of the runtime.
 
 mod cluster;
+mod group;
+mod mark;
+mod member;
 mod message;
 mod topics;
 
 pub use self::cluster::{Cluster, Failure, Listed};
+pub use self::group::{Begun, Key, Shell};
+pub use self::member::{Far, Joining, Lost, Member, Polled};
 pub use self::topics::Topics;
 
 /// The properties that a consumer has where a person says nothing else, whatever it is for. What is read and waits in librdkafka's queue is a

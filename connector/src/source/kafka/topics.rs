@@ -112,7 +112,7 @@ impl Topics {
     }
 
     fn cluster(&self) -> Cluster<'_, Context> {
-        Cluster { consumer: &self.consumer, context: &self.context, address: &self.address }
+        Cluster { consumer: &self.consumer, context: &self.context, address: &self.address, hears: self.current.is_none() }
     }
 
     /// The next messages, as [`Scan::read`](crate::source::scan::Scan::read) gives them.
