@@ -3,6 +3,7 @@
 Run by `.ci/run infra`.
 """
 
+import copy
 import json
 import pathlib
 import re
@@ -61,7 +62,7 @@ class Kafka(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             files = []
             for number, mapping in enumerate(MAPPINGS):
-                deployed = template.resolved(FUNCTION, "existing")
+                deployed = copy.deepcopy(template.resolved(FUNCTION, "existing"))
                 deployed["Resources"]["Mapping"] = mapping
                 role = next(each for each in deployed["Resources"].values() if each["Type"] == "AWS::IAM::Role")
                 policies = [each for each in role["Properties"]["Policies"] if each["PolicyName"] != "read-the-stream"]
