@@ -184,7 +184,8 @@ impl ClientContext for Context {
         tracing::debug!("Kafka: {what}");
         let mut trouble = self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         // "All brokers are down" follows every reason, and says less.
-        if is_refusal || !trouble.as_ref().is_some_and(|trouble| trouble.is_refusal) {
+        let says_less = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
+        if is_refusal || !trouble.as_ref().is_some_and(|trouble| trouble.is_refusal || says_less) {
             *trouble = Some(Trouble { is_refusal, what });
         }
     }

@@ -34,7 +34,7 @@ use message::Stored;
 pub use walk::TopicWalk;
 
 /// How long a question to the cluster may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a letter may take until it is confirmed, where no property says so.
 const CONFIRMED_WITHIN: &str = "30000";
 /// Letters on their way at once.
@@ -43,9 +43,15 @@ const AT_ONCE: usize = 500;
 const MESSAGE_BYTES: usize = 1_048_588;
 /// A message must have room for a letter without its payload.
 const SMALLEST: usize = 16 * 1024;
-/// What a person may not choose, because letters would be lost: the confirmation of every in-sync replica, no second copy by a retry, and no topic
-/// that is created because its name was misspelt.
-const HELD_TO: [(&str, &str); 3] = [("acks", "all"), ("enable.idempotence", "true"), ("allow.auto.create.topics", "false")];
+/// What holds for the producer whatever a person says: every in-sync replica confirms, a retry makes no second copy, no topic is created because its
+/// name was misspelt, and what a topic takes is looked at here, for each letter, so that batches are small.
+const HELD_TO: [(&str, &str); 5] = [
+    ("acks", "all"),
+    ("enable.idempotence", "true"),
+    ("allow.auto.create.topics", "false"),
+    ("batch.size", "16384"),
+    ("message.max.bytes", "1000000000"),
+];
 
 /// A topic of dead letters.
 #[derive(Clone)]
@@ -98,71 +104,60 @@ impl LetterTopic {
     pub(super) async fn open(at: &Topic, config: &Config, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
         let looking = Self::look(at, config, credentials).await?;
         let mut made = looking.config(&[("linger.ms", "5"), ("message.timeout.ms", CONFIRMED_WITHIN)])?;
-        let limits = looking.limits(&made).await;
-        let message_bytes =
-            limits.as_ref().and_then(|limits| number(limits, "max.message.bytes")).and_then(|bytes| usize::try_from(bytes).ok());
-        if let Some(bytes) = message_bytes {
-            looking.refuse_unfit(bytes, limits.as_ref())?;
+        for (key, value) in HELD_TO {
+            made.set(key, value);
         }
-        // A batch is a message to the limit; what is one letter's is looked at here.
-        made.set("batch.size", message_bytes.unwrap_or(MESSAGE_BYTES).min(1_000_000).to_string()).set("message.max.bytes", "1000000000");
         let producer: FutureProducer<Context> = looking.made(&made)?;
-        let kept = limits.as_ref().and_then(|limits| number(limits, "retention.ms")).map(Duration::from_millis);
         let (asked, topic) = (producer.clone(), looking.clone());
-        blocking(move || topic.refuse_missing(asked.client().fetch_metadata(Some(&topic.0.at.name), PATIENCE))).await?;
+        blocking(move || topic.partitions(asked.client().fetch_metadata(Some(&topic.0.at.name), PATIENCE))).await?;
+        let limits = looking.limits().await;
+        let message_bytes = limits.as_ref().and_then(|limits| usize::try_from(number(limits, "max.message.bytes")?).ok());
+        if let Some(limits) = &limits {
+            looking.refuse_unfit(message_bytes, limits)?;
+        }
         if let Some(large) = &looking.0.large {
             large.probe().await?;
         }
+        let kept = limits.as_ref().and_then(|limits| number(limits, "retention.ms")).map(Duration::from_millis);
         let writer = Writer { producer, message_bytes: AtomicUsize::new(message_bytes.unwrap_or_default()), kept };
         Self::ready(at, config, credentials, Some(writer)).await
     }
 
     /// The configuration of a client of the topic.
     fn config(&self, own: &[(&str, &str)]) -> Result<ClientConfig, Error> {
-        let mut made = client::config(&self.0.at.servers, &self.0.properties, own)
-            .map_err(|error| Error { what: format!("dead letters: {}", error.what), ..error })?;
-        for (key, value) in HELD_TO {
-            made.set(key, value);
-        }
-        Ok(made)
+        client::config(&self.0.at.servers, &self.0.properties, own).map_err(ours)
     }
 
     fn made<C: FromClientConfigAndContext<Context>>(&self, config: &ClientConfig) -> Result<C, Error> {
-        let refused = |error| client::refused(&error);
-        config
-            .create_with_context(self.0.context.clone())
-            .map_err(refused)
-            .map_err(|error| Error { what: format!("dead letters: {}", error.what), ..error })
+        config.create_with_context(self.0.context.clone()).map_err(|error| ours(client::refused(&error)))
     }
 
     /// How the topic is configured, where the cluster says so: it takes a right of its own (DescribeConfigs).
-    async fn limits(&self, config: &ClientConfig) -> Option<ConfigResource> {
+    async fn limits(&self) -> Option<ConfigResource> {
+        let config = self.config(&[]).ok()?;
         // The thread of such a client makes no tokens.
-        if config
-            .get("sasl.mechanisms")
-            .or(config.get("sasl.mechanism"))
-            .is_some_and(|mechanism| mechanism.eq_ignore_ascii_case("OAUTHBEARER"))
-        {
+        let mechanism = config.get("sasl.mechanisms").or(config.get("sasl.mechanism"));
+        if mechanism.is_some_and(|mechanism| mechanism.eq_ignore_ascii_case("OAUTHBEARER")) {
             return None;
         }
-        let admin: AdminClient<Context> = self.made(config).ok()?;
+        let admin: AdminClient<Context> = self.made(&config).ok()?;
         let options = AdminOptions::new().request_timeout(Some(PATIENCE));
         let asked = admin.describe_configs(&[ResourceSpecifier::Topic(&self.0.at.name)], &options).await;
         asked.ok()?.into_iter().next()?.ok()
     }
 
-    fn refuse_unfit(&self, bytes: usize, limits: Option<&ConfigResource>) -> Result<(), Error> {
+    fn refuse_unfit(&self, message_bytes: Option<usize>, limits: &ConfigResource) -> Result<(), Error> {
         let Topic { servers, name } = &self.0.at;
         let alter = |setting: &str| {
             format!(
                 "kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics --entity-name {name} --add-config {setting}"
             )
         };
-        if bytes < SMALLEST {
+        if let Some(bytes) = message_bytes.filter(|bytes| *bytes < SMALLEST) {
             let why = format!("expected a topic that takes messages of at least {SMALLEST} bytes, found max.message.bytes = {bytes}");
             return Err(self.error("cannot be used", &why).help(alter("max.message.bytes=10485760")));
         }
-        let policy = limits.and_then(|limits| limits.get("cleanup.policy")?.value.as_deref()).unwrap_or_default();
+        let policy = limits.get("cleanup.policy").and_then(|entry| entry.value.as_deref()).unwrap_or_default();
         if policy.contains("compact") {
             let why = "it is compacted (cleanup.policy), and would keep only the last letter of each key";
             return Err(self.error("cannot be used", why).help(alter("cleanup.policy=delete")));
@@ -171,7 +166,7 @@ impl LetterTopic {
     }
 
     /// The partitions of the topic, or why there are none.
-    fn refuse_missing(&self, asked: Result<rdkafka::metadata::Metadata, KafkaError>) -> Result<Vec<i32>, Error> {
+    fn partitions(&self, asked: Result<rdkafka::metadata::Metadata, KafkaError>) -> Result<Vec<i32>, Error> {
         let metadata = asked.map_err(|error| self.failed("cannot be reached", &error))?;
         let Topic { servers, name } = &self.0.at;
         let topic = metadata.topics().iter().find(|topic| topic.name() == name);
@@ -204,7 +199,7 @@ impl LetterTopic {
         let (mut messages, mut objects) = (Vec::with_capacity(letters.len()), Vec::new());
         for letter in letters {
             let stored = Stored::of(letter)?;
-            if self.fits(writer, stored.bytes()).await? {
+            if self.fits(writer, stored.bytes()).await {
                 messages.push(stored);
                 continue;
             }
@@ -227,7 +222,7 @@ impl LetterTopic {
     }
 
     /// Whether a message may have so many bytes. Before it is said that it may not, the topic is asked anew: its owner may have raised the limit.
-    async fn fits(&self, writer: &Writer, bytes: usize) -> Result<bool, Error> {
+    async fn fits(&self, writer: &Writer, bytes: usize) -> bool {
         let most = |writer: &Writer| match writer.message_bytes.load(Ordering::Relaxed) {
             // Without a bucket, the cluster is the one to refuse it.
             0 if self.0.large.is_none() => usize::MAX,
@@ -235,13 +230,13 @@ impl LetterTopic {
             most => most,
         };
         if bytes <= most(writer) {
-            return Ok(true);
+            return true;
         }
-        let now = self.limits(&self.config(&[])?).await.and_then(|limits| number(&limits, "max.message.bytes"));
+        let now = self.limits().await.and_then(|limits| number(&limits, "max.message.bytes"));
         if let Some(now) = now.and_then(|bytes| usize::try_from(bytes).ok()) {
             writer.message_bytes.store(now, Ordering::Relaxed);
         }
-        Ok(bytes <= most(writer))
+        bytes <= most(writer)
     }
 
     async fn send(&self, message: Stored, id: &str) -> Result<(), Error> {
@@ -293,6 +288,11 @@ impl LetterTopic {
     fn error(&self, what: &str, why: &str) -> Error {
         Error::new(Kind::DeadLetters, format!("dead letters: {} {what}: {why}", self.0.at))
     }
+}
+
+/// An error of the client's configuration, of the dead letters.
+fn ours(error: Error) -> Error {
+    Error { what: format!("dead letters: {}", error.what), ..error }
 }
 
 /// A number of a topic's configuration; none where it is below 0, which means no limit.

@@ -178,13 +178,13 @@ impl Scan {
             ("queued.max.messages.kbytes", QUEUED),
         ];
         let consumer: BaseConsumer<Context> = topic.made(&topic.config(&own)?)?;
-        let numbers = topic.refuse_missing(consumer.fetch_metadata(Some(&name), PATIENCE))?;
+        let numbers = topic.partitions(consumer.fetch_metadata(Some(&name), PATIENCE))?;
         let failed = |error: KafkaError| topic.failed("cannot be read", &error);
         let mut asked = TopicPartitionList::new();
         for number in &numbers {
             asked.add_partition(&name, *number);
         }
-        let committed = consumer.committed_offsets(asked, PATIENCE).map_err(failed)?;
+        let committed = coordinated(|| consumer.committed_offsets(asked.clone(), PATIENCE)).map_err(failed)?;
         let (mut partitions, mut assigned) = (Vec::new(), TopicPartitionList::new());
         for number in numbers {
             let (low, end) = consumer.fetch_watermarks(&name, number, PATIENCE).map_err(failed)?;
@@ -259,8 +259,26 @@ impl Scan {
         if moved.count() == 0 {
             return Ok(());
         }
-        self.consumer.commit(&moved, CommitMode::Sync).map_err(|error| self.topic.failed("keeps no note of what was sent again", &error))
+        coordinated(|| self.consumer.commit(&moved, CommitMode::Sync))
+            .map_err(|error| self.topic.failed("keeps no note of what was sent again", &error))
     }
+}
+
+/// Asks the group's coordinator, which a cluster may have to find or to make ready first.
+fn coordinated<T>(ask: impl Fn() -> Result<T, KafkaError>) -> Result<T, KafkaError> {
+    let finding = [
+        RDKafkaErrorCode::NotCoordinator,
+        RDKafkaErrorCode::CoordinatorNotAvailable,
+        RDKafkaErrorCode::CoordinatorLoadInProgress,
+        RDKafkaErrorCode::WaitingForCoordinator,
+    ];
+    for _ in 0..LOOKS / 3 {
+        match ask() {
+            Err(error) if error.rdkafka_error_code().is_some_and(|code| finding.contains(&code)) => std::thread::sleep(LOOK),
+            answered => return answered,
+        }
+    }
+    ask()
 }
 
 /// Nothing more is wanted of a partition.
@@ -283,8 +301,6 @@ fn passes(error: &KafkaError) -> bool {
         RDKafkaErrorCode::RequestTimedOut,
         RDKafkaErrorCode::LeaderNotAvailable,
         RDKafkaErrorCode::NotLeaderForPartition,
-        RDKafkaErrorCode::CoordinatorNotAvailable,
-        RDKafkaErrorCode::NotCoordinator,
     ];
     error.rdkafka_error_code().is_some_and(|code| passing.contains(&code))
 }
