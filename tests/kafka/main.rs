@@ -1,1 +1,11 @@
-//! Kafka.
+//! Topics of Kafka as a source, on a real broker: scans up to their ends, and workers that share a consumer group.
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
+
+#[path = "../support/command.rs"]
+mod command;
+#[path = "../support/kafka.rs"]
+mod kafka;
+mod process;
+mod scans;
+#[path = "../support/services.rs"]
+mod services;
