@@ -244,7 +244,7 @@ fn a_letter_that_is_larger_than_a_message_may_be_settles_nothing_and_is_stored_w
     worker.wait_until("a letter that cannot be stored", |_| {
         worker.log().contains("more than a message of the topic may have (max.message.bytes (20000))")
     });
-    assert!(worker.log().contains("max.message.bytes=65536"), "{}", worker.log());
+    assert!(worker.log().contains("--add-config max.message.bytes=32768"), "{}", worker.log());
     assert!(broker.committed(&source, &source).iter().all(|committed| committed.is_none_or(|offset| offset <= 1)));
     assert_eq!(broker.read(&letters), []);
     broker.ask(json!({ "do": "alter", "topic": letters, "config": { "max.message.bytes": "1000000" } }));

@@ -49,7 +49,8 @@ struct Partition {
     is_done: bool,
     /// What was read and may not be passed over yet, or only together with what is before it: whether it may.
     open: VecDeque<(i64, bool)>,
-    committed: i64,
+    /// From where the next walk would begin now.
+    noted: i64,
 }
 
 impl Partition {
@@ -197,8 +198,7 @@ impl Scan {
             if begin < end {
                 assigned.add_partition_offset(&name, number, Offset::Offset(begin)).map_err(failed)?;
             }
-            let committed = known.unwrap_or(-1);
-            partitions.push(Partition { number, end, read: begin, is_done: begin >= end, open: VecDeque::new(), committed });
+            partitions.push(Partition { number, end, read: begin, is_done: begin >= end, open: VecDeque::new(), noted: begin });
         }
         consumer.assign(&assigned).map_err(failed)?;
         Ok(Self { topic, consumer, partitions })
@@ -252,8 +252,8 @@ impl Scan {
         let mut moved = TopicPartitionList::new();
         for partition in &mut self.partitions {
             let from = partition.from();
-            if from > partition.committed && moved.add_partition_offset(name, partition.number, Offset::Offset(from)).is_ok() {
-                partition.committed = from;
+            if from > partition.noted && moved.add_partition_offset(name, partition.number, Offset::Offset(from)).is_ok() {
+                partition.noted = from;
             }
         }
         if moved.count() == 0 {
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn the_next_walk_begins_before_the_first_message_that_may_not_be_passed_over() {
         let open = [10, 12, 15].map(|offset| (offset, false)).into();
-        let mut partition = Partition { number: 0, end: 20, read: 16, is_done: false, open, committed: -1 };
+        let mut partition = Partition { number: 0, end: 20, read: 16, is_done: false, open, noted: 10 };
         partition.pass(12);
         assert_eq!(partition.from(), 10);
         partition.pass(10);
