@@ -12,6 +12,7 @@ use revsync::run::deliver::Settings;
 use revsync_lambda::{Batch, first_unsettled, handle, reply};
 use serde_json::{Map, Value, json};
 
+use crate::fixture;
 use crate::line::Bench;
 use crate::mapping_model::DONE;
 use crate::qldb_stream::{binary, put, revision};
@@ -339,4 +340,77 @@ fn the_function_delivers_an_event_of_kafka_and_its_line_says_how_far_each_partit
         (&seen[1]["level"], &seen[1]["answer"]),
         (&json!("WARN"), &json!("orders-0 offset 10, orders-1 offset 98, shop-eu-1-0 offset 0"))
     );
+}
+
+/// The lines of a fixture.
+fn lines(name: &str) -> Vec<String> {
+    fixture(name).lines().map(str::to_owned).collect()
+}
+
+/// What the function writes of these records, as the lines of a bulk request, and the letters that it stores.
+fn written(records: &[Value], variables: &[(&str, &str)]) -> (Vec<Value>, Vec<Value>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (to, letters) = (format!("bulk:{}", file("bulk.ndjson")), format!("file:{}", file("letters.jsonl")));
+    let mut function = Function::start(&[&[("REVSYNC_TO", to.as_str()), ("REVSYNC_DEAD_LETTERS", &letters)], variables].concat());
+    assert_eq!(function.invoke(&event(records), LONG), Answer::Response(DONE.to_owned()), "{}", function.errors());
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    (read("bulk.ndjson"), read("letters.jsonl"))
+}
+
+#[test]
+fn the_documented_message_of_lindorm_is_the_right_document() {
+    let messages = lines("lindorm/documented.jsonl");
+    let records: Vec<Value> =
+        (0..).zip(&messages).map(|(offset, message)| record("shop", 0, offset, Some(b"MX-200"), Some(message.as_bytes()))).collect();
+    let (bulk, letters) = written(&records, &[("REVSYNC_KEY", "shop.item=sku")]);
+    assert_eq!(letters, Vec::<Value>::new());
+    let action = &bulk[0]["index"];
+    assert_eq!((&action["_id"], &action["version"]), (&json!("MX-200"), &json!(1_700_000_000_001_u64)));
+    assert_eq!((&action["version_type"], &bulk[1]), (&json!("external_gte"), &json!({"sku": "MX-200", "f:stock": "7", "f:note": null})));
+}
+
+#[test]
+fn a_message_of_lindorm_whose_key_nobody_named_fails_the_batch_with_what_to_say() {
+    let mut function = Function::start(&[("REVSYNC_TO", "bulk:/dev/null"), ("REVSYNC_DEAD_LETTERS", "file:letters.jsonl")]);
+    let message = &lines("lindorm/documented.jsonl")[0];
+    let Answer::Error(failure) = function.invoke(&event(&[record("shop", 0, 1, None, Some(message.as_bytes()))]), LONG) else {
+        panic!("expected an error: {}", function.errors())
+    };
+    assert!(failure.kind == "Revsync.Configuration" && failure.message.contains("shop.item"), "{failure:?}");
+}
+
+#[test]
+fn the_keys_of_debezium_messages_are_those_of_the_event_and_the_tombstones_between_them_are_no_change() {
+    let (messages, keys) = (lines("debezium/mariadb.jsonl"), lines("debezium/mariadb.keys.jsonl"));
+    let records: Vec<Value> = (0..)
+        .zip(messages.iter().zip(&keys))
+        .map(|(offset, (message, key))| {
+            let value = (message != "null").then_some(message.as_bytes());
+            record("shop", 0, offset, (key != "null").then_some(key.as_bytes()), value)
+        })
+        .collect();
+    let (bulk, letters) = written(&records, &[]);
+    let done: Vec<&String> = bulk
+        .iter()
+        .filter_map(Value::as_object)
+        .flat_map(serde_json::Map::keys)
+        .filter(|name| ["index", "delete"].contains(&name.as_str()))
+        .collect();
+    assert!(done.iter().any(|name| *name == "index") && done.iter().any(|name| *name == "delete"), "{bulk:?} {letters:?}");
+    let (without_keys, refused) = written(
+        &records
+            .iter()
+            .cloned()
+            .map(|mut record| {
+                record["key"] = Value::Null;
+                record
+            })
+            .collect::<Vec<_>>(),
+        &[],
+    );
+    assert!(without_keys.is_empty() && refused.len() >= done.len(), "without a key there is no document: {without_keys:?}");
 }
