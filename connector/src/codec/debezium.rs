@@ -147,7 +147,7 @@ fn document(
     }
     let mut members = after.members();
     let mut document = RowWriter::new(options, json, notes);
-    while let Some((name, value)) = members.next() {
+    for (name, value) in members.by_ref() {
         let value = row.decimal(&name).unwrap_or(value);
         document.column(name, value)?;
     }
