@@ -3,9 +3,15 @@
 
 #[path = "../support/command.rs"]
 mod command;
+#[path = "../support/dice.rs"]
+mod dice;
+mod groups;
 #[path = "../support/kafka.rs"]
 mod kafka;
+mod losses;
 mod process;
 mod scans;
+#[path = "../support/scripted_opensearch.rs"]
+mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;
