@@ -6,9 +6,15 @@ mod aws;
 #[path = "../support/command.rs"]
 mod command;
 mod dead_letters;
+#[path = "../support/dice.rs"]
+mod dice;
+mod groups;
 #[path = "../support/kafka.rs"]
 mod kafka;
+mod losses;
 mod process;
 mod scans;
+#[path = "../support/scripted_opensearch.rs"]
+mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;

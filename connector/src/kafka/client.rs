@@ -129,9 +129,14 @@ impl Context {
         Ok(Self(Arc::new(Shared { secrets: secrets.collect(), signer, trouble: Mutex::default() })))
     }
 
-    /// What went wrong last; forgotten then.
-    pub fn take_trouble(&self) -> Option<Trouble> {
-        self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// What went wrong last, since it was forgotten: librdkafka says a thing once, and is silent while it goes on.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It works again.
+    pub fn forget_trouble(&self) {
+        *self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// A text without what is secret.
@@ -185,7 +190,7 @@ impl ClientContext for Context {
         let mut trouble = self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         // "All brokers are down" follows every reason, and says less.
         let says_less = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
-        if is_refusal || !trouble.as_ref().is_some_and(|trouble| trouble.is_refusal || says_less) {
+        if trouble.as_ref().is_none_or(|before| is_refusal || !says_less && !before.is_refusal) {
             *trouble = Some(Trouble { is_refusal, what });
         }
     }
@@ -255,7 +260,9 @@ mod tests {
         context.error(KafkaError::Global(RDKafkaErrorCode::Authentication), "ann was refused with hunter2");
         context.error(KafkaError::Global(RDKafkaErrorCode::AllBrokersDown), "1/1 brokers are down");
         let trouble = Trouble { is_refusal: true, what: "ann was refused with …".to_owned() };
-        assert_eq!((context.take_trouble(), context.take_trouble()), (Some(trouble), None));
+        assert_eq!(context.trouble(), Some(trouble));
+        context.forget_trouble();
+        assert_eq!(context.trouble(), None);
     }
 
     #[test]

@@ -61,7 +61,16 @@ struct Held {
 
 impl Assignment {
     pub(super) fn new(standing: Arc<Standing>, sink: Arc<dyn Sink>, news: UnboundedSender<News>) -> Self {
-        Self { standing, sink, news, runtime: Handle::current(), held: Mutex::default(), current: Mutex::default(), has_begun: AtomicBool::new(false), notices: Notices::default() }
+        Self {
+            standing,
+            sink,
+            news,
+            runtime: Handle::current(),
+            held: Mutex::default(),
+            current: Mutex::default(),
+            has_begun: AtomicBool::new(false),
+            notices: Notices::default(),
+        }
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<Key, Held>> {
@@ -214,7 +223,9 @@ impl Shell for Assignment {
         if !settled.is_empty() {
             let finished = self.runtime.block_on(async { timeout(DURABLE_WITHIN, self.sink.finish()).await });
             if !matches!(finished, Ok(Ok(()))) {
-                tracing::warn!("what was settled could not be made durable in time: whoever reads on reads it again, which changes nothing");
+                tracing::warn!(
+                    "what was settled could not be made durable in time: whoever reads on reads it again, which changes nothing"
+                );
                 settled.clear();
             }
         }

@@ -281,7 +281,8 @@ impl Standing {
         if !ends {
             return Ok(());
         }
-        Err(Error::new(Kind::Source, format!("data loss in {shard}: {what}")).help("on_data_loss = \"continue\" goes on with what there is"))
+        Err(Error::new(Kind::Source, format!("data loss in {shard}: {what}"))
+            .help("on_data_loss = \"continue\" goes on with what there is"))
     }
 
     /// The checkpoints of these shards are saved, or are what they should be.

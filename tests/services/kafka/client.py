@@ -8,7 +8,7 @@ import json
 import sys
 import time
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 
 SERVERS = sys.argv[1]
@@ -98,7 +98,18 @@ def produce(topic, messages, transaction=None):
 
 
 def ends(topic):
-    """The first offset of each partition, and the one behind the last message."""
+    """The first offset of each partition, and the one behind the last message. The leaders of a new topic may not know it yet."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return ends_now(topic)
+        except KafkaException:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
+def ends_now(topic):
     partitions = [TopicPartition(topic, number) for number in admin().list_topics(topic, timeout=PATIENCE).topics[topic].partitions]
     asked = admin()
     found = []

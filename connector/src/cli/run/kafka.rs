@@ -21,7 +21,8 @@ use crate::store::dead_letters::DeadLetters;
 pub(super) fn refuse_checkpoints(settings: &Settings) -> Result<(), Error> {
     match (&settings.source.url, &settings.checkpoints.place) {
         (Some(SourceUrl::Kafka(_)), Place::File(_)) => {
-            let what = "run: the checkpoints of a pipeline on Kafka are the committed offsets of its consumer group, and have no other place";
+            let what =
+                "run: the checkpoints of a pipeline on Kafka are the committed offsets of its consumer group, and have no other place";
             Err(Error::usage(what).help("leave out --checkpoints, and url under [checkpoints]"))
         }
         _ => Ok(()),

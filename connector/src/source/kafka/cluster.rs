@@ -2,7 +2,7 @@
 //!
 //! Asks through a consumer of whatever kind, and blocks while it waits. Reads no message.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -19,8 +19,10 @@ use crate::kafka::{Address, Topics as Names};
 
 /// How long one question may take.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
-/// What librdkafka has to say is heard so often while a question waits.
-const HEAR: Duration = Duration::from_millis(100);
+/// How long an answer is waited for before what librdkafka has to say is heard.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long that is listened for.
+const HEAR: Duration = Duration::from_millis(50);
 
 /// A consumer of a cluster, to ask it what there is.
 #[derive(Clone, Copy)]
@@ -123,7 +125,7 @@ impl<C: ConsumerContext> Cluster<'_, C> {
             Names::Named(names) => names.iter().map(|name| self.topic(name)).collect(),
             Names::Pattern(pattern) => {
                 let matching = Regex::new(pattern).map_err(|error| Failure::Gone { what: format!("{pattern} is no pattern: {error}") })?;
-                let metadata = self.ask(|| self.consumer.fetch_metadata(None, ANSWER))?;
+                let metadata = self.ask(|time| self.consumer.fetch_metadata(None, time))?;
                 let listed = metadata.topics().iter().filter(|topic| matching.is_match(topic.name()));
                 let mut listed = listed.map(listed_as).collect::<Result<Vec<_>, _>>()?;
                 listed.sort_by(|one, other| one.topic.cmp(&other.topic));
@@ -133,7 +135,7 @@ impl<C: ConsumerContext> Cluster<'_, C> {
     }
 
     fn topic(&self, name: &str) -> Result<Listed, Failure> {
-        let metadata = self.ask(|| self.consumer.fetch_metadata(Some(name), ANSWER))?;
+        let metadata = self.ask(|time| self.consumer.fetch_metadata(Some(name), time))?;
         let gone = || Failure::Gone { what: format!("there is no topic {name}") };
         let listed = listed_as(metadata.topics().first().ok_or_else(gone)?);
         listed.and_then(|listed| if listed.partitions == 0 { Err(gone()) } else { Ok(listed) })
@@ -149,13 +151,24 @@ impl<C: ConsumerContext> Cluster<'_, C> {
         Ok((low, high.max(low)))
     }
 
-    /// Asks, and hears meanwhile what librdkafka has to say: a token may be wanted before there is an answer.
-    fn ask<T>(&self, question: impl Fn() -> Result<T, KafkaError>) -> Result<T, Failure> {
-        self.hear(HEAR);
-        question().map_err(|error| {
+    /// Asks, and hears meanwhile what librdkafka has to say: a token may be wanted before there is an answer, and who is refused gets none.
+    fn ask<T>(&self, question: impl Fn(Duration) -> Result<T, KafkaError>) -> Result<T, Failure> {
+        let (since, time) = (Instant::now(), if self.hears { PATIENCE } else { ANSWER });
+        loop {
             self.hear(HEAR);
-            self.failure(&error)
-        })
+            let error = match question(time) {
+                Ok(answer) => {
+                    self.context.forget_trouble();
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
+            self.hear(HEAR);
+            let failure = self.failure(&error);
+            if !matches!(failure, Failure::Again { .. }) || since.elapsed() + time >= ANSWER {
+                return Err(failure);
+            }
+        }
     }
 
     fn hear(&self, time: Duration) {
@@ -173,7 +186,7 @@ impl<C: ConsumerContext> Cluster<'_, C> {
         for (topic, number) in keys {
             asked.add_partition(topic, *number);
         }
-        let found = self.ask(|| self.consumer.committed_offsets(asked.clone(), ANSWER))?;
+        let found = self.ask(|time| self.consumer.committed_offsets(asked.clone(), time))?;
         let mut committed = Vec::new();
         for partition in found.elements() {
             partition.error().map_err(|error| self.failure(&error))?;
@@ -193,7 +206,7 @@ impl<C: ConsumerContext> Cluster<'_, C> {
         let time = i64::try_from(millis).unwrap_or(i64::MAX);
         let mut asked = TopicPartitionList::new();
         asked.add_partition_offset(&key.0, key.1, Offset::Offset(time)).map_err(|error| Failure::of(&error))?;
-        let found = self.ask(|| self.consumer.offsets_for_times(asked.clone(), ANSWER))?;
+        let found = self.ask(|time| self.consumer.offsets_for_times(asked.clone(), time))?;
         match found.elements().first().map(|partition| (partition.offset(), partition.error())) {
             Some((_, Err(error))) => Err(self.failure(&error)),
             Some((Offset::Offset(next), Ok(()))) => Ok(next),
@@ -203,8 +216,8 @@ impl<C: ConsumerContext> Cluster<'_, C> {
 
     /// An error, in the words of what led to it where that is known.
     pub(super) fn failure(&self, error: &KafkaError) -> Failure {
-        let is_of_the_way = matches!(Failure::of(error), Failure::Again { .. });
-        match self.context.take_trouble().filter(|_| is_of_the_way) {
+        let may_pass = matches!(Failure::of(error), Failure::Again { .. });
+        match self.context.trouble().filter(|_| may_pass) {
             Some(trouble) if trouble.is_refusal => Failure::Refused { what: trouble.what },
             Some(trouble) => Failure::Again { what: trouble.what },
             None => Failure::of(error),

@@ -173,9 +173,8 @@ impl Group {
         let (keys, lost) = (keys(partitions), consumer.assignment_lost());
         let settled = self.shell.revoked(&keys, lost);
         if !lost && !settled.is_empty() {
-            let committed = self.with_marks(&settled).and_then(|list| {
-                consumer.commit(&list, CommitMode::Sync).map_err(|error| Failure::of(&error))
-            });
+            let committed =
+                self.with_marks(&settled).and_then(|list| consumer.commit(&list, CommitMode::Sync).map_err(|error| Failure::of(&error)));
             self.shell.committed(committed.map(|()| settled.as_slice()).map_err(|failure| failure.what().to_owned()));
         }
         let mut state = self.state();
@@ -264,6 +263,9 @@ struct ToldOfTopic {
 #[derive(Deserialize)]
 struct ToldOfPartition {
     partition: i32,
+    /// Where the next fetch begins.
+    next_offset: i64,
+    /// Where the last end was found; an earlier one, where reading went on since.
     eof_offset: i64,
 }
 
@@ -280,9 +282,9 @@ impl ClientContext for Group {
         let Ok(told) = serde_json::from_slice::<Told>(statistics) else { return };
         let mut state = self.state();
         for (topic, of_topic) in told.topics {
-            for partition in of_topic.partitions.into_values().filter(|partition| partition.eof_offset >= 0) {
-                if let Some(held) = state.held.get_mut(&(topic.clone(), partition.partition)) {
-                    held.at_end = Some(partition.eof_offset);
+            for ToldOfPartition { partition, next_offset, eof_offset } in of_topic.partitions.into_values() {
+                if let Some(held) = state.held.get_mut(&(topic.clone(), partition)) {
+                    held.at_end = (eof_offset == next_offset).then_some(eof_offset);
                 }
             }
         }

@@ -5,14 +5,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message as _;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::OWN;
-use super::cluster::{ANSWER, Cluster, Failure};
-use super::group::{Begun, Group, Key, Shell, State};
+use super::cluster::{Cluster, Failure};
+use super::group::{Group, Key, Shell, State};
 use super::message::{beside, record};
 use crate::error::Error;
 use crate::kafka::client::{Context, config, refused};
@@ -230,13 +230,28 @@ impl Member {
     /// It cannot now.
     pub fn go_on(&self, lost: &Lost) -> Result<(), Failure> {
         let Lost { key, goes_on_at, .. } = lost;
-        self.0.seek(&key.0, key.1, Offset::Offset(*goes_on_at), ANSWER).map_err(|error| Failure::of(&error))?;
         let group = self.group();
-        let begun: Begun = {
+        let (begun, held, is_paused) = {
             let mut state = group.state();
             let mark = state.held.get(key).and_then(|held| held.mark);
-            state.hold(key, *goes_on_at, mark)
+            let begun = state.hold(key, *goes_on_at, mark);
+            (begun, state.held.iter().map(|(key, held)| (key.clone(), held.next)).collect::<Vec<_>>(), state.is_paused)
         };
+        // A partition that stopped at an error cannot be sought in: it has to be assigned anew, and with it all, where not each can by itself.
+        let assigned = match self.0.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => {
+                let one = listed(&[(key.clone(), *goes_on_at)])?;
+                self.0.incremental_unassign(&one).and_then(|()| self.0.incremental_assign(&one)).map(|()| one)
+            }
+            _ => {
+                let all = listed(&held)?;
+                self.0.assign(&all).map(|()| all)
+            }
+        };
+        let assigned = assigned.map_err(|error| Failure::of(&error))?;
+        if is_paused {
+            self.0.pause(&assigned).map_err(|error| Failure::of(&error))?;
+        }
         group.shell.assigned(vec![begun]);
         self.commit(&[(key.clone(), *goes_on_at)])
     }
@@ -259,6 +274,14 @@ impl Member {
         }
         Ok(found)
     }
+}
+
+fn listed(begins: &[(Key, i64)]) -> Result<TopicPartitionList, Failure> {
+    let mut list = TopicPartitionList::new();
+    for ((topic, number), next) in begins {
+        list.add_partition_offset(topic, *number, Offset::Offset(*next)).map_err(|error| Failure::of(&error))?;
+    }
+    Ok(list)
 }
 
 impl std::fmt::Debug for Member {

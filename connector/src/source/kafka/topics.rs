@@ -152,20 +152,24 @@ impl Topics {
     /// Begins with the next topic that has anything to read. One after the other: the end of a partition is told by its number alone.
     fn begin_next(&mut self) -> Result<bool, Error> {
         while let Some((topic, partitions)) = self.waiting.pop() {
-            if partitions.is_empty() {
-                continue;
+            if !partitions.is_empty() {
+                self.open = partitions.into_iter().map(|partition| (partition.number, partition)).collect();
+                self.current = Some(topic);
+                self.assign_open()?;
+                return Ok(true);
             }
-            let mut assigned = TopicPartitionList::new();
-            for partition in &partitions {
-                let added = assigned.add_partition_offset(&topic, partition.number, Offset::Offset(partition.next));
-                added.map_err(|error| self.failed(&error))?;
-            }
-            self.consumer.assign(&assigned).map_err(|error| self.failed(&error))?;
-            self.open = partitions.into_iter().map(|partition| (partition.number, partition)).collect();
-            self.current = Some(topic);
-            return Ok(true);
         }
         Ok(false)
+    }
+
+    /// Reads the partitions that are not over, each from where it is.
+    fn assign_open(&self) -> Result<(), Error> {
+        let mut assigned = TopicPartitionList::new();
+        for partition in self.open.values() {
+            let added = assigned.add_partition_offset(&partition.origin.stream, partition.number, Offset::Offset(partition.next));
+            added.map_err(|error| self.failed(&error))?;
+        }
+        self.consumer.assign(&assigned).map_err(|error| self.failed(&error))
     }
 
     /// The next message that belongs to the scan; none where none came in time.
@@ -248,19 +252,17 @@ impl Topics {
             partition.next = to;
             if to >= partition.end {
                 self.end(number)?;
-            } else {
-                let topic = partition.origin.stream.clone();
-                self.consumer.seek(&topic, number, Offset::Offset(low), SILENCE).map_err(|error| self.failed(&error))?;
             }
         }
-        Ok(())
+        // A partition that stopped at an error cannot be sought in.
+        self.assign_open()
     }
 
     fn look_at_the_time(&self) -> Result<(), Error> {
         if self.heard.elapsed() < SILENCE {
             return Ok(());
         }
-        let why = self.context.take_trouble().map(|trouble| format!(": {}", trouble.what)).unwrap_or_default();
+        let why = self.context.trouble().map(|trouble| format!(": {}", trouble.what)).unwrap_or_default();
         let what = format!("source: {} did not answer for {} s{why}", self.address.servers.join(", "), SILENCE.as_secs());
         Err(Error::new(Kind::Source, what).help("nothing is lost: run the same command again when they do"))
     }
