@@ -148,7 +148,7 @@ mod tests {
     fn a_letter_that_was_a_letter_of_a_topic_before_keeps_what_it_came_with() {
         let first = letter(Some(Message::default()), b"x");
         let stored = Stored::of(&first).unwrap();
-        let again = letter(Some(Message { key: None, headers: stored.headers.clone(), is_null: false }), b"x");
+        let again = letter(Some(Message { key: None, headers: stored.headers, is_null: false }), b"x");
         assert_eq!(Stored::of(&again).unwrap().letter().unwrap(), again);
     }
 

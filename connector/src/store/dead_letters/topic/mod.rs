@@ -57,6 +57,7 @@ const HELD_TO: [(&str, &str); 5] = [
 #[derive(Clone)]
 pub struct LetterTopic(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     at: Topic,
     properties: Properties,
@@ -66,10 +67,11 @@ struct Inner {
     large: Option<LetterBucket>,
 }
 
+#[derive(Clone)]
 struct Writer {
     producer: FutureProducer<Context>,
     /// The most bytes of one message; 0 where the cluster does not say.
-    message_bytes: AtomicUsize,
+    message_bytes: Arc<AtomicUsize>,
     /// How long the topic keeps a message; none where it does so for ever, or is not known.
     kept: Option<Duration>,
 }
@@ -83,21 +85,12 @@ impl fmt::Debug for LetterTopic {
 impl LetterTopic {
     /// Makes ready to look at letters; reaches nothing.
     pub(super) async fn look(at: &Topic, config: &Config, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
-        Self::ready(at, config, credentials, None).await
-    }
-
-    async fn ready(
-        at: &Topic,
-        config: &Config,
-        credentials: Option<&SharedCredentialsProvider>,
-        writer: Option<Writer>,
-    ) -> Result<Self, Error> {
         let context = Context::new(&config.properties, &config.aws).await?;
         let large = match &config.large {
             Some(bucket) => Some(LetterBucket::look(bucket, &config.aws, credentials).await?),
             None => None,
         };
-        Ok(Self(Arc::new(Inner { at: at.clone(), properties: config.properties.clone(), context, writer, large })))
+        Ok(Self(Arc::new(Inner { at: at.clone(), properties: config.properties.clone(), context, writer: None, large })))
     }
 
     /// Reaches the topic to store letters in it, and finds out what can be found out without storing one.
@@ -119,8 +112,8 @@ impl LetterTopic {
             large.probe().await?;
         }
         let kept = limits.as_ref().and_then(|limits| number(limits, "retention.ms")).map(Duration::from_millis);
-        let writer = Writer { producer, message_bytes: AtomicUsize::new(message_bytes.unwrap_or_default()), kept };
-        Self::ready(at, config, credentials, Some(writer)).await
+        let writer = Writer { producer, message_bytes: Arc::new(message_bytes.unwrap_or_default().into()), kept };
+        Ok(Self(Arc::new(Inner { writer: Some(writer), ..(*looking.0).clone() })))
     }
 
     /// The configuration of a client of the topic.
@@ -254,7 +247,10 @@ impl LetterTopic {
             headers: Some(owned),
         };
         match writer.producer.send(record, Timeout::After(PATIENCE)).await {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.0.context.forget_trouble();
+                Ok(())
+            }
             Err((KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge), _)) => {
                 Err(self.too_large(id, message.bytes(), writer))
             }
@@ -279,7 +275,7 @@ impl LetterTopic {
     /// What went wrong, and what the client had to say about it.
     fn failed(&self, what: &str, error: &KafkaError) -> Error {
         let why = client::why(error);
-        match self.0.context.take_trouble() {
+        match self.0.context.trouble() {
             Some(trouble) if trouble.what != why => self.error(what, &format!("{why}: {}", trouble.what)),
             _ => self.error(what, &why),
         }
