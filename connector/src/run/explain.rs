@@ -8,13 +8,13 @@ use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Planned};
-use crate::record::{Fault, Position, Record};
+use crate::record::{Fault, Origin, Position, Record};
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
 #[derive(Debug, Serialize)]
 pub struct Explained {
-    /// The shard: the file of a captured stream.
+    /// The shard: the file of a captured stream, a topic and its partition.
     pub origin: String,
     /// The record's place in it.
     pub position: Position,
@@ -43,7 +43,11 @@ pub struct Explained {
 
 impl std::fmt::Display for Explained {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.origin, self.position)?;
+        match self.position {
+            // It names its partition itself.
+            Position::Offset { .. } => write!(f, "{}", self.position)?,
+            _ => write!(f, "{} {}", self.origin, self.position)?,
+        }
         if let Some(sub) = self.sub {
             write!(f, " sub-record {sub}")?;
         }
@@ -74,7 +78,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
         let mut units = decoder.units(&user_record);
         while let Some((unit, content)) = intake::next_unit(decoder, &mut units, &mut notes) {
             let explained = Explained {
-                origin: if record.origin.shard.is_empty() { record.origin.stream.clone() } else { record.origin.shard.clone() },
+                origin: named(&record.origin, &record.position),
                 position: codec::position(&record.position, user_record.sub),
                 sub: user_record.sub,
                 unit,
@@ -98,7 +102,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
 pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &DeadLetter) -> Result<Explained, Error> {
     let (format, content) = read_again(decoder, letter, &mut Notes::default());
     let explained = Explained {
-        origin: if letter.origin.shard.is_empty() { letter.origin.stream.clone() } else { letter.origin.shard.clone() },
+        origin: named(&letter.origin, &letter.position),
         position: letter.position.clone(),
         sub: None,
         unit: letter.unit,
@@ -110,6 +114,15 @@ pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &Dea
         reason: String::new(),
     };
     judged(explained, format, content, mapping)
+}
+
+/// A shard as it is told: the file of a captured stream, a topic and its partition.
+fn named(origin: &Origin, position: &Position) -> String {
+    match position {
+        Position::Offset { .. } => origin.to_string(),
+        _ if origin.shard.is_empty() => origin.stream.clone(),
+        _ => origin.shard.clone(),
+    }
 }
 
 fn judged(mut explained: Explained, format: Format, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
