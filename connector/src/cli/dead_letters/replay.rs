@@ -114,8 +114,7 @@ async fn prepare(arguments: &Arguments, settings: &Settings) -> Result<(Arc<Dead
 /// What keeps old letters from an index that forgets deletes.
 fn guard(settings: &Settings) -> Option<Guard> {
     let kept = settings.forgets_deletes_after()?;
-    let rules = settings.tables.iter().map(|rule| (rule.name.clone(), rule.deletes)).collect();
-    Some(Guard { rules, forgotten_before: clock::ago(kept) })
+    Some(Guard { rules: settings.all_deletes(), forgotten_before: clock::ago(kept) })
 }
 
 /// Letters that must not be sent.

@@ -22,7 +22,7 @@ const CUTS: [&str; 10] = [
 ];
 
 /// Openings of reasons whose text up to the cut holds no value.
-const OPENINGS: [&str; 44] = [
+const OPENINGS: [&str; 46] = [
     "failed to parse field [",
     "failed to process cluster event",
     "object mapping for [",
@@ -67,6 +67,8 @@ const OPENINGS: [&str; 44] = [
     "Signature expired",
     "Signature not yet current",
     "User: ",
+    "runtime error",
+    "the document is no row of cells",
 ];
 
 /// Types whose reasons are made of names, ids and numbers alone.
