@@ -14,6 +14,8 @@ mod commands;
 mod local_index;
 mod local_search;
 mod memory;
+#[path = "../support/merges.rs"]
+mod merges;
 #[path = "../support/peak.rs"]
 mod peak;
 #[path = "../support/qldb_stream.rs"]

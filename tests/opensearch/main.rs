@@ -18,6 +18,8 @@ mod live;
 #[path = "../support/log.rs"]
 mod log;
 mod memory;
+#[path = "../support/merges.rs"]
+mod merges;
 mod operations;
 mod outages;
 #[path = "../support/peak.rs"]
