@@ -32,7 +32,7 @@ mod opensearch_3 {
     crate::merge_suite!(bench);
 }
 
-async fn bench(server: usize) -> Option<Bench> {
+pub async fn bench(server: usize) -> Option<Bench> {
     let server = services::opensearch().get(server)?;
     let index = name("conformance");
     for index in [&index, &format!("{index}-other")] {

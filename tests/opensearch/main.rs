@@ -20,6 +20,7 @@ mod log;
 mod memory;
 #[path = "../support/merges.rs"]
 mod merges;
+mod merging;
 mod operations;
 mod outages;
 #[path = "../support/peak.rs"]

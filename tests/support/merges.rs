@@ -118,18 +118,22 @@ fn fold(changes: &[Cells]) -> Row {
     row
 }
 
-/// A value with its strings written in one way, its numbers as they are.
+/// A value with its strings written in one way and the members of objects in one order, its numbers as they are.
 fn plain(value: &str) -> String {
-    let mut out = String::new();
-    let mut rest = value;
-    while let Some(start) = rest.find('"') {
-        out.push_str(&rest[..start]);
-        let mut strings = serde_json::Deserializer::from_str(&rest[start..]).into_iter::<String>();
-        let string = strings.next().expect("a string").expect("a string that ends");
-        out.push_str(&serde_json::to_string(&string).expect("a string is JSON"));
-        rest = &rest[start + strings.byte_offset()..];
+    let list = |parts: Vec<String>| parts.join(",");
+    match value.as_bytes()[0] {
+        b'{' => {
+            let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(value).expect("an object");
+            let member = |(name, value): (&String, &Box<RawValue>)| format!("{name:?}:{}", plain(value.get()));
+            format!("{{{}}}", list(members.iter().map(member).collect()))
+        }
+        b'[' => {
+            let elements: Vec<Box<RawValue>> = serde_json::from_str(value).expect("a list");
+            format!("[{}]", list(elements.iter().map(|element| plain(element.get())).collect()))
+        }
+        b'"' => format!("{:?}", serde_json::from_str::<String>(value).expect("a string")),
+        _ => value.to_owned(),
     }
-    out + rest
 }
 
 pub(crate) async fn a_merge_makes_a_document_of_its_columns_and_adds_to_it(bench: &Bench) {

@@ -200,7 +200,8 @@ pub fn judge_request(status: u16, error_type: Option<&str>, what: String, after:
         (400, Some("Throttling" | "ThrottlingException" | "ThrottledException" | "TooManyRequestsException" | "RequestLimitExceeded")) => {
             Class::Throttled
         }
-        (400, Some(kind)) => return Failure::Invalid(Fault::new(kind, what)),
+        // OpenSearch answers 500 where a mapping does not fit the one that there is, which is no outage.
+        (400, Some(kind)) | (500, Some(kind @ "mapper_exception")) => return Failure::Invalid(Fault::new(kind, what)),
         (200..=299 | 408 | 425 | 500..=599, _) => Class::Unavailable,
         // Also a 400 without a type: it comes from something in front of OpenSearch, and halving the batch would not cure it.
         _ => return Failure::Misconfigured { what },
@@ -256,6 +257,7 @@ mod request_tests {
             (429, None, "throttled"),
             (429, Some("cluster_block_exception"), "blocked"),
             (500, Some("null_pointer_exception"), "unavailable"),
+            (500, Some("mapper_exception"), "invalid"),
             (502, None, "unavailable"),
             (503, Some("cluster_block_exception"), "unavailable"),
             (503, Some("circuit_breaking_exception"), "throttled"),
