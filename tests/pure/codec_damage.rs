@@ -35,7 +35,7 @@ impl Chance {
 /// The records of every fixture: as the sources frame them, and whole files.
 fn corpus() -> Vec<Vec<u8>> {
     let mut records = Vec::new();
-    for folder in ["qldb", "kpl"] {
+    for folder in ["qldb", "kpl", "debezium"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(folder);
         let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();

@@ -13,7 +13,7 @@ use revsync::revision::{Cell, Change};
 use revsync::source::capture::Capture;
 use serde_json::value::RawValue;
 
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name)
 }
 
@@ -28,7 +28,7 @@ fn units(path: &Path) -> (Vec<Unit>, Notes) {
 }
 
 /// A unit as a line of an expected file.
-fn line(unit: &Unit) -> String {
+pub(crate) fn line(unit: &Unit) -> String {
     match &unit.content {
         Content::Skip(reason) => format!(r#"{{"skip":"{}"}}"#, reason.as_str()),
         Content::Fault(fault) => format!(r#"{{"fault":"{}"}}"#, fault.kind),
