@@ -571,4 +571,106 @@ mod tests {
         let mut mapping = mapping([Rule { routing: Some("{table}/{id}".into()), ..rule("Person", None) }]);
         assert_eq!(target(mapping.plan(put("Person", "a"), NOW).unwrap()).routing.as_deref(), Some("Person/a"));
     }
+
+    fn cells_of(erased: Option<u64>, columns: &[(&str, u64, &'static str)]) -> Change {
+        let cell = |(name, version, value): &(&str, u64, &'static str)| Cell {
+            name: (*name).to_owned(),
+            version: *version,
+            value: Bytes::from_static(value.as_bytes()),
+        };
+        Change::Cells(Cells { erased, columns: columns.iter().map(cell).collect() })
+    }
+
+    fn merging(rule: Rule) -> Mapping {
+        mapping([Rule { rows: Rows::Cells, ..rule }])
+    }
+
+    /// The version of a merge, up to which version it erases, and the names of its columns.
+    fn merged(planned: Planned) -> (u64, Option<u64>, String) {
+        match planned {
+            Planned::Operation(Operation::Merge { target, cells, time: NOW }) => {
+                let names: Vec<&str> = cells.columns.iter().map(|cell| cell.name.as_str()).collect();
+                (target.version, cells.erased, names.join(" "))
+            }
+            other => panic!("expected a merge, found {other:?}"),
+        }
+    }
+
+    #[test]
+    fn cells_become_a_merge_whose_version_is_the_highest_of_them() {
+        let mut mapping = merging(Rule { routing: Some("{id}".into()), ..rule("*", Some("items")) });
+        let change = cells_of(Some(3), &[("a", 3, "1"), ("b", 9, "2"), ("c", 4, "null")]);
+        let planned = mapping.plan(revision("shop.item", "MX", change), NOW).unwrap();
+        let Planned::Operation(operation) = &planned else { panic!("{planned:?}") };
+        assert_eq!(
+            (&*operation.target().index, operation.target().id.as_str(), operation.target().routing.as_deref()),
+            ("items", "MX", Some("MX"))
+        );
+        assert_eq!(merged(planned), (9, Some(3), "b c".into()), "what it erases itself is not sent");
+        let erasing = mapping.plan(revision("shop.item", "MX", cells_of(Some(7), &[])), NOW).unwrap();
+        assert_eq!(merged(erasing), (7, Some(7), String::new()));
+        let nothing = mapping.plan(revision("shop.item", "MX", cells_of(None, &[])), NOW).unwrap();
+        assert_eq!(nothing, Planned::Skip(Skip::NoChange));
+    }
+
+    #[test]
+    fn fields_and_exclude_choose_among_the_columns_by_their_names() {
+        let paths = |names: &[&str]| Paths::parse(names).unwrap();
+        let change = || revision("T", "1", cells_of(None, &[("a", 1, "1"), ("f.x", 2, "2"), ("revsync", 3, "3")]));
+        let planned = |rule: Rule| merging(rule).plan(change(), NOW).unwrap();
+        assert_eq!(merged(planned(Rule { fields: paths(&["a", "\"f.x\""]), ..rule("*", None) })), (2, None, "a f.x".into()));
+        assert_eq!(merged(planned(Rule { exclude: paths(&["a", "revsync"]), ..rule("*", None) })), (2, None, "f.x".into()));
+        assert_eq!(fault(planned(rule("*", None))), "unusable_column", "it holds the versions");
+        assert_eq!(planned(Rule { fields: paths(&["z"]), ..rule("*", None) }), Planned::Skip(Skip::NoChange));
+    }
+
+    #[test]
+    fn where_deletes_are_kept_an_erasure_changes_nothing() {
+        let mut mapping = merging(Rule { deletes: Deletes::Keep, ..rule("*", None) });
+        let mut planned = |change| mapping.plan(revision("T", "1", change), NOW).unwrap();
+        assert_eq!(planned(cells_of(Some(7), &[])), Planned::Skip(Skip::Filtered));
+        assert_eq!(merged(planned(cells_of(Some(7), &[("a", 8, "1")]))), (8, None, "a".into()));
+    }
+
+    #[test]
+    fn a_change_of_a_whole_row_does_not_go_where_rows_are_put_together_from_cells() {
+        let mut mapping = merging(rule("*", None));
+        assert_eq!(fault(mapping.plan(put("Person", "a"), NOW).unwrap()), "whole_row");
+        assert_eq!(fault(mapping.plan(revision("Person", "a", Change::Delete), NOW).unwrap()), "whole_row");
+        assert_eq!(mapping.plan(revision("Person", "a", Change::Redaction), NOW).unwrap(), Planned::Skip(Skip::Redacted));
+        let mut without_rules = Mapping::new(vec![]).unwrap().with_rows(Rows::Cells);
+        assert_eq!(fault(without_rules.plan(put("Person", "a"), NOW).unwrap()), "whole_row");
+    }
+
+    #[test]
+    fn a_merge_has_a_version_that_an_index_takes_and_a_size_that_a_request_takes() {
+        let mut mapping = merging(rule("*", None));
+        let mut planned = |change| mapping.plan(revision("T", "1", change), NOW).unwrap();
+        assert_eq!(merged(planned(cells_of(None, &[("a", MAX_VERSION, "1")]))).0, MAX_VERSION);
+        for change in [cells_of(None, &[("a", MAX_VERSION + 1, "1")]), cells_of(Some(MAX_VERSION + 1), &[])] {
+            assert_eq!(fault(planned(change)), "version_out_of_range");
+        }
+        let large = Bytes::from(format!("\"{}\"", "x".repeat(DOCUMENT_LIMIT)));
+        let columns = vec![Cell { name: "a".to_owned(), version: 1, value: large }];
+        assert_eq!(fault(planned(Change::Cells(Cells { erased: None, columns }))), "document_too_large");
+    }
+
+    #[test]
+    fn a_rule_that_needs_the_whole_row_is_refused_where_rows_are_put_together_from_cells() {
+        for (rule, problem) in [
+            (Rule { filter: Some(Filter::parse("a = 1").unwrap()), ..rule("*", None) }, "where"),
+            (Rule { metadata_field: Some("_row".into()), ..rule("*", None) }, "metadata_field"),
+            (Rule { fields: Paths::parse(["a.b"]).unwrap(), ..rule("*", None) }, "names"),
+            (Rule { exclude: Paths::parse(["a", "a.b"]).unwrap(), ..rule("*", None) }, "names"),
+        ] {
+            let error = Mapping::new(vec![Rule { rows: Rows::Cells, ..rule.clone() }]).unwrap_err();
+            assert!(error.what.contains("rows = \"cells\": ") && error.what.contains(problem), "{}", error.what);
+            assert!(Mapping::new(vec![rule]).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_operation_is_no_larger_for_the_merges_that_some_are() {
+        assert!(std::mem::size_of::<Operation>() <= std::mem::size_of::<Target>() + 40, "{}", std::mem::size_of::<Operation>());
+    }
 }
