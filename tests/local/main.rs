@@ -8,9 +8,11 @@ mod conformance;
 mod command;
 
 mod bulk_file;
+mod cells;
 mod checkpoint_commands;
 mod checkpoints;
 mod commands;
+mod debezium;
 mod local_index;
 mod local_search;
 mod memory;

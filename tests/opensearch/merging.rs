@@ -1,5 +1,6 @@
 //! Rows put together from cells: the index that they are merged into, what is kept there, and what a server may have against the script.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use revsync::codec::Rows;
@@ -13,6 +14,7 @@ use revsync::sink::opensearch::OpenSearch;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::command::Folder;
 use crate::conforming;
 use crate::live::{ask, get, name, put_to, stored};
 use crate::merges::{cells, every_order_comes_to_one_document};
@@ -99,6 +101,47 @@ async fn an_index_is_made_so_that_rows_of_cells_make_no_fields_but_their_columns
         assert_eq!(counts, Swept { swept: 1, kept: [].into() }, "{}", server.name);
         assert_eq!((stored(server, &items, "2").await, found(server, &items).await), (None, vec!["1".to_owned()]));
         assert_eq!(write(&sink, vec![merge(&items, "2", &[("f:stock", 6, "1")])]).await.unwrap(), [Outcome::Indexed]);
+    }
+}
+
+#[tokio::test]
+async fn two_processes_that_merge_the_same_rows_at_once_come_to_the_same_documents() {
+    for server in services::opensearch() {
+        let (folder, items) = (Folder::new(), name("two"));
+        let change = |row: usize, at: u64| {
+            let key = format!(r#"{{"name":"sku","value":"{row}"}}"#);
+            match at {
+                4 => format!(r#"{{"op":"DeleteFamily","table":"item","ts":3,"data":[{key}]}}"#),
+                _ => format!(
+                    r#"{{"op":"Put","table":"item","ts":{at},"data":[{key},{{"name":"n","value":{at}.50}},{{"name":"c{at}","value":"{row}"}}]}}"#
+                ),
+            }
+        };
+        let changes: Vec<String> = (0..8).flat_map(|at| (0..40).map(move |row| change(row, at))).collect();
+        folder.write("forwards.jsonl", changes.join("\n"));
+        folder.write("backwards.jsonl", changes.iter().rev().cloned().collect::<Vec<_>>().join("\n"));
+        folder.write("rules.toml", format!("[[table]]\nname = \"item\"\nindex = \"{items}\"\nkey = [\"sku\"]\nrows = \"cells\"\n"));
+        let start = |file: &str| {
+            let letters = format!("file:{file}.letters");
+            let arguments = ["--json", "--config", "rules.toml", "sync", file, "--to", &server.url, "--dead-letters", &letters];
+            let few = ["--request-operations", "20"];
+            folder.command(&[&arguments[..], &few[..]].concat(), &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        // Neither finds out for the other that there is no index yet.
+        assert_eq!(folder.revsync(&["--config", "rules.toml", "setup", "--to", &server.url]).exit, 0);
+        for process in [start("forwards.jsonl"), start("backwards.jsonl")] {
+            let output = process.wait_with_output().unwrap();
+            let counts: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert!(output.status.success() && counts["received"] == 320 && counts["dead_letters"] == 0, "{}: {output:?}", server.name);
+        }
+        let versions = json!({"sku": [7, "\"?\""], "n": [7, "7.50", 1], "c5": [5, "\"?\""], "c6": [6, "\"?\""], "c7": [7, "\"?\""]});
+        for row in 0..40 {
+            let kept: Value = serde_json::from_str(&versions.to_string().replace('?', &row.to_string())).unwrap();
+            let id = row.to_string();
+            let kept = json!({"v": 1, "cells": {"erased": 3, "columns": kept}});
+            let expected = json!({"sku": id, "n": 7.5, "c5": id, "c6": id, "c7": id, "revsync": kept});
+            assert_eq!(stored(server, &items, &id).await.unwrap().1, expected, "{}: {row}", server.name);
+        }
     }
 }
 

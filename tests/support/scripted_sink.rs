@@ -459,12 +459,12 @@ fn by_chance(dice: &mut Dice, sent: &[Operation]) -> Step {
                 Reply::error(404, "index_not_found_exception", "no such index"),
             ];
             let mut answers = Vec::new();
-            for place in 0..operations {
+            for (place, operation) in sent.iter().enumerate() {
                 if !dice.percent(50) {
                     continue;
                 }
                 // Somebody else wrote the row between the look at it and the write.
-                let contended = matches!(sent[place], Operation::Merge { .. }) && dice.percent(30);
+                let contended = matches!(operation, Operation::Merge { .. }) && dice.percent(30);
                 let conflict = || Reply::error(409, "version_conflict_engine_exception", "version conflict");
                 answers.push((place, if contended { conflict() } else { dice.pick(&errors).clone() }));
             }

@@ -74,7 +74,7 @@ impl<'w, 'a> RowWriter<'w, 'a> {
 pub(super) fn write_row(row: Json<'_>, options: &TableOptions, out: &mut Vec<u8>, notes: &mut Notes) -> Result<(), Fault> {
     let mut members = row.members();
     let mut document = RowWriter::new(options, out, notes);
-    while let Some((name, value)) = members.next() {
+    for (name, value) in members.by_ref() {
         document.column(name, value)?;
     }
     document.end()?;

@@ -36,7 +36,7 @@ mod unavailable;
 mod versions;
 
 use super::choices::Rows;
-use super::column::RowWriter;
+use super::column::{RowWriter, write_row};
 use super::ion_json;
 use super::json::Json;
 use super::json_write::Writer;
@@ -141,9 +141,13 @@ fn document(
     };
     json.clear();
     json.reserve(after.text().len());
+    if decimals.is_empty() {
+        write_row(after, options, json, notes)?;
+        return Ok(Document(memory::copy(json)));
+    }
     let mut members = after.members();
     let mut document = RowWriter::new(options, json, notes);
-    while let Some((name, value)) = members.next() {
+    for (name, value) in members.by_ref() {
         let value = row.decimal(&name).unwrap_or(value);
         document.column(name, value)?;
     }

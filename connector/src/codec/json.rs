@@ -9,6 +9,7 @@ use serde::de::IgnoredAny;
 
 use super::json_cursor::Cursor;
 use super::recognise::schema_registry;
+use super::surrogates::{code_unit, pair};
 use crate::metrics::Notes;
 use crate::record::Fault;
 use crate::revision::MAX_VERSION;
@@ -221,11 +222,10 @@ fn unescape(inside: &str) -> (String, u64) {
             Some('b') => '\u{8}',
             Some('f') => '\u{c}',
             Some('u') => {
-                let unit = code_unit(escape);
-                let after = escape.get(5..).unwrap_or_default();
-                let low = after.strip_prefix('\\').filter(|next| next.starts_with('u')).map(code_unit);
-                let pair = low.and_then(|low| char::decode_utf16([unit, low]).next()?.ok()).filter(|_| (0xD800..0xDC00).contains(&unit));
-                rest = if pair.is_some() { after.get(6..).unwrap_or_default() } else { after };
+                let unit = code_unit(escape).unwrap_or_default();
+                let behind = escape.get(5..).unwrap_or_default();
+                let pair = pair(unit, behind);
+                rest = if pair.is_some() { behind.get(6..).unwrap_or_default() } else { behind };
                 let one = pair.or_else(|| char::from_u32(u32::from(unit)));
                 lone_surrogates += u64::from(one.is_none());
                 text.push(one.unwrap_or(char::REPLACEMENT_CHARACTER));
@@ -238,11 +238,6 @@ fn unescape(inside: &str) -> (String, u64) {
     }
     text.push_str(rest);
     (text, lone_surrogates)
-}
-
-/// The four digits behind the `u` of an escape.
-fn code_unit(escape: &str) -> u16 {
-    escape.get(1..5).and_then(|digits| u16::from_str_radix(digits, 16).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

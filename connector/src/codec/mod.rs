@@ -26,6 +26,7 @@ mod recognise;
 mod repeated_tables;
 mod revision_hash;
 mod row_key;
+mod surrogates;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -216,7 +217,7 @@ enum Values<'a> {
 impl<'a> Values<'a> {
     fn new(decoder: &mut Decoder, user_record: &'a UserRecord, notes: &mut Notes) -> Self {
         match user_record.format {
-            Format::Auto | Format::Qldb => Self::Qldb(qldb::Values::new(decoder, &user_record.payload)),
+            Format::Auto | Format::Qldb => Self::Qldb(qldb::Values::new(decoder, &user_record.payload, notes)),
             Format::Lindorm => Self::Rows(lindorm::decode(decoder, user_record, notes).into_iter()),
             Format::Debezium => Self::Rows(debezium::decode(decoder, user_record, notes).into_iter()),
         }

@@ -9,7 +9,7 @@ use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Position, Record};
-use crate::revision::Cells;
+use crate::revision::{Cells, VersionType};
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
@@ -149,7 +149,7 @@ fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
                 Operation::Merge { cells, .. } => merged(cells),
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
                 Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
-                Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } => deleted(target.version_type).to_owned(),
             };
         }
     }
@@ -165,6 +165,14 @@ fn merged(cells: &Cells) -> String {
         (_, None) => format!("{columns}, each by its own version"),
         (true, Some(erased)) => format!("erases the row's cells up to version {erased}"),
         (false, Some(erased)) => format!("{columns}, each by its own version, and erases the row's others up to version {erased}"),
+    }
+}
+
+/// Why a document goes, in words. Only a ledger's versions are strict, and only a ledger tells a delete by what is not there.
+fn deleted(version_type: VersionType) -> &'static str {
+    match version_type {
+        VersionType::External => "neither data nor dataHash is present",
+        VersionType::ExternalGte => "the row is gone, or has another key now",
     }
 }
 

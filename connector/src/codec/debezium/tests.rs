@@ -413,7 +413,7 @@ fn an_update_of_the_key_deletes_the_old_id_and_indexes_the_new_one() {
     let moved = event("u", r#"{"id":6,"name":"mug"}"#, r#"{"id":7,"name":"mug"}"#, POSTGRESQL);
     let expected = ["public.item/6@2400164 deleted", r#"public.item/7@2400164 {"id":7,"name":"mug"}"#];
     assert_eq!(lines(Some(r#"{"id":7}"#), &moved), expected);
-    let found: Vec<String> = contents(keyed(&["id"]), None, moved.clone()).iter().map(line).collect();
+    let found: Vec<String> = contents(keyed(&["id"]), None, moved).iter().map(line).collect();
     assert_eq!(found, expected);
     for before in [
         "null",
