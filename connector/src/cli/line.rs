@@ -215,7 +215,7 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
             rows: rule.rows.unwrap_or(settings.source.rows),
         })
     };
-    Mapping::new(settings.tables.iter().map(rule).collect::<Result<_, Error>>()?)
+    Ok(Mapping::new(settings.tables.iter().map(rule).collect::<Result<_, Error>>()?)?.with_rows(settings.source.rows))
 }
 
 /// The decoder, with each table's choices.

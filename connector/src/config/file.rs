@@ -292,7 +292,8 @@ pub struct TableRule {
     #[serde(default)]
     pub key: Vec<String>,
     /// What a put of a row carries: `full`, the whole row; or `cells`, some of its columns, each of which is merged into the document by its own
-    /// version (Lindorm's legacy format). Default: `full`.
+    /// version (Lindorm's legacy format). A row of which everything was deleted then leaves a tombstone, whatever `deletes` says; the index is
+    /// one that nothing but merges has written. Default: `full`.
     #[serde(default)]
     pub rows: Option<Rows>,
     /// What columns become, by their names, such as `{ "f:stock" = "long" }`: `string`, `long`, `double`, `decimal`, `boolean`, `timestamp-ms`,

@@ -9,6 +9,7 @@ use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Origin, Position, Record};
+use crate::revision::Cells;
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
@@ -23,7 +24,7 @@ pub struct Explained {
     pub sub: Option<u64>,
     /// The unit's place inside its user record.
     pub unit: u32,
-    /// `index`, `delete`, `tombstone`, `skip` or `dead_letter`.
+    /// `index`, `delete`, `tombstone`, `merge`, `skip` or `dead_letter`.
     pub action: &'static str,
     /// The table, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,7 +160,7 @@ fn fill(explained: &mut Explained, format: Format, planned: Planned, leaves: boo
             explained.index = Some(target.index.to_string());
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
-                Operation::Merge { cells, .. } => format!("{} cells", cells.columns.len()),
+                Operation::Merge { cells, .. } => merged(cells),
                 Operation::Index { document, .. } if rows => format!("the row as it is now, {} bytes as JSON", document.0.len()),
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
                 Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
@@ -167,6 +168,19 @@ fn fill(explained: &mut Explained, format: Format, planned: Planned, leaves: boo
                 Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
             };
         }
+    }
+}
+
+/// What a merge does, in words.
+fn merged(cells: &Cells) -> String {
+    let columns = match cells.columns.len() {
+        1 => "one cell".to_owned(),
+        count => format!("{count} cells"),
+    };
+    match (cells.columns.is_empty(), cells.erased) {
+        (_, None) => format!("{columns}, each by its own version"),
+        (true, Some(erased)) => format!("erases the row's cells up to version {erased}"),
+        (false, Some(erased)) => format!("{columns}, each by its own version, and erases the row's others up to version {erased}"),
     }
 }
 

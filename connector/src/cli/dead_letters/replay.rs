@@ -75,7 +75,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let groups: [&dyn Overriding; 5] =
+    let groups: [&dyn crate::cli::options::Overriding; 5] =
         [&arguments.records, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.client];
     let settings = context.settings(&groups)?;
     let started = Instant::now();
@@ -136,8 +136,7 @@ async fn prepare(arguments: &Arguments, settings: &Settings) -> Result<(Arc<Dead
 /// What keeps old letters from an index that forgets deletes.
 fn guard(settings: &Settings) -> Option<Guard> {
     let kept = settings.forgets_deletes_after()?;
-    let rules = settings.tables.iter().map(|rule| (rule.name.clone(), rule.deletes)).collect();
-    Some(Guard { rules, forgotten_before: clock::ago(kept) })
+    Some(Guard { rules: settings.all_deletes(), forgotten_before: clock::ago(kept) })
 }
 
 /// Letters that must not be sent.
