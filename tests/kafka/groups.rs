@@ -192,6 +192,7 @@ async fn a_worker_whose_sink_is_down_for_longer_than_it_may_go_without_polling_s
     let unread: u64 = status["shards"].as_array().unwrap().iter().map(|shard| shard["unread"].as_u64().unwrap()).sum();
     assert!(unread > 50 && status["live"] == true, "{status:#}\n{}", worker.log());
     let server = Scripted::start_on(address, None).await;
+    server.add_index("note-000001", Some("note"));
     tokio::task::block_in_place(|| {
         worker.wait_until_caught_up(2);
         let (exit, log) = worker.stop();

@@ -145,12 +145,18 @@ fn check_says_what_run_would_do_with_topics_and_joins_no_group() {
     broker.produce(&topic, &(0..10).map(|i| note(i % 2, &format!("id-{i}"), 1, "x")).collect::<Vec<_>>());
     let check = |more: &[&str]| {
         let source = broker.url(&topic);
-        folder.revsync(&[&["check", &source, "--to", "local:index.db", "--dead-letters", "file:l.jsonl", "--group", "checkers"], more].concat())
+        folder.revsync(
+            &[&["check", &source, "--to", "local:index.db", "--dead-letters", "file:l.jsonl", "--group", "checkers"], more].concat(),
+        )
     };
     let done = check(&[]);
     assert_eq!(done.exit, 0, "{done:?}");
     assert!(done.out.contains(&format!("{topic} with 2 partitions can be read, 10 messages at most")), "{}", done.out);
-    assert!(done.out.contains("checkers committed nothing yet") && done.out.contains("begin with 2 at their first messages"), "{}", done.out);
+    assert!(
+        done.out.contains("checkers committed nothing yet") && done.out.contains("begin with 2 at their first messages"),
+        "{}",
+        done.out
+    );
     broker.ask(json!({ "do": "commit", "group": "checkers", "topic": topic, "partition": 0, "offset": 2 }));
     assert!(check(&[]).out.contains("checkers committed offsets of 1 of 2 partitions, and is 3 messages behind there"));
     broker.trim(&topic, 0, 4);

@@ -69,7 +69,8 @@ impl Assignment {
             runtime: Handle::current(),
             held: Mutex::default(),
             current: Mutex::default(),
-            has_begun: AtomicBool::new(false), has_changed: AtomicBool::new(false),
+            has_begun: AtomicBool::new(false),
+            has_changed: AtomicBool::new(false),
             notices: Notices::default(),
         }
     }

@@ -13,7 +13,7 @@ use clap::Args;
 use indicatif::HumanBytes;
 use serde::Serialize;
 
-use super::options::{CheckpointOptions, CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
+use super::options::{CheckpointOptions, CreationOptions, DeliveryOptions, FollowOptions, SinkOptions, SourceOptions};
 use super::terminal::{Paint, clean};
 use super::{Context, line};
 use crate::config::{Settings, SinkUrl, SourceUrl};
@@ -41,6 +41,8 @@ Exit codes:
 pub struct Arguments {
     #[command(flatten)]
     source: SourceOptions,
+    #[command(flatten)]
+    follow: FollowOptions,
     #[command(flatten)]
     sink: SinkOptions,
     #[command(flatten)]
@@ -77,8 +79,14 @@ impl Tried {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings =
-        context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.checkpoints])?;
+    let settings = context.settings(&[
+        &arguments.source,
+        &arguments.follow,
+        &arguments.sink,
+        &arguments.creation,
+        &arguments.delivery,
+        &arguments.checkpoints,
+    ])?;
     let mut tried = vec![Tried::new("configuration", configuration(&settings))];
     match &settings.source.url {
         #[cfg(feature = "kinesis")]

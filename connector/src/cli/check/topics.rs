@@ -61,10 +61,10 @@ fn intent(found: &Outlook, start: Start) -> Tried {
     let fresh = found.partitions.len() - goes_on;
     let mut tried =
         Tried::new("run", Ok(format!("would go on in {goes_on} partitions from their committed offsets, begin with {fresh} at {from}")));
-    let is_lost = |standing: &&crate::source::kafka::Standing| {
-        standing.committed.is_some_and(|next| next < standing.first || next > standing.end)
-    };
-    let lost: Vec<String> = found.partitions.iter().filter(is_lost).map(|standing| format!("{}-{}", standing.key.0, standing.key.1)).collect();
+    let is_lost =
+        |standing: &&crate::source::kafka::Standing| standing.committed.is_some_and(|next| next < standing.first || next > standing.end);
+    let lost: Vec<String> =
+        found.partitions.iter().filter(is_lost).map(|standing| format!("{}-{}", standing.key.0, standing.key.1)).collect();
     if !lost.is_empty() {
         tried.attention = true;
         tried.help = Some(format!(

@@ -50,7 +50,8 @@ fn refuse_groups(context: &Context<'_>, settings: &Settings, what: &str, how: im
         None if settings.source.url.is_some() => settings.name.clone(),
         None => address.topics.to_string(),
     };
-    let error = Error::usage(format!("checkpoints {what}: those of a pipeline on Kafka are the committed offsets of the consumer group {group}"));
+    let error =
+        Error::usage(format!("checkpoints {what}: those of a pipeline on Kafka are the committed offsets of the consumer group {group}"));
     let servers = address.bootstrap();
     Err(error.help(format!("kafka-consumer-groups --bootstrap-server {servers} --group '{group}' {}", how(&address.topics))))
 }

@@ -103,13 +103,20 @@ impl FromStr for Where {
     }
 }
 
+/// A time as Kafka's command takes it.
+#[cfg(feature = "kafka")]
+fn with_millis(time: &str) -> String {
+    let (seconds, fraction) = time.trim_end_matches('Z').split_once('.').unwrap_or((time.trim_end_matches('Z'), "0"));
+    format!("{seconds}.{fraction:0<3}")
+}
+
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.place, &arguments.sink])?;
     #[cfg(feature = "kafka")]
     super::refuse_groups(context, &settings, "rewind", |topics| {
         let to = match &arguments.position {
             Where::Start(Start::Latest) => "--to-latest".to_owned(),
-            Where::Start(Start::Timestamp(time)) => format!("--to-datetime {}", rfc3339(*time).trim_end_matches('Z')),
+            Where::Start(Start::Timestamp(time)) => format!("--to-datetime {}", with_millis(&rfc3339(*time))),
             Where::Start(Start::Earliest) | Where::After(_) => "--to-earliest".to_owned(),
         };
         let which = match topics {
