@@ -11,6 +11,7 @@ mod bulk_file;
 mod checkpoint_commands;
 mod checkpoints;
 mod commands;
+mod debezium;
 mod local_index;
 mod local_search;
 mod memory;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use revsync::codec::ion_json::Rules;
-use revsync::codec::{Content, Decoder, Options, TableOptions, Unit};
+use revsync::codec::{ColumnType, Content, Decoder, Format, Options, Rows, TableOptions, Unit, Versions};
 use revsync::metrics::Notes;
 use revsync::record::{Origin, Position, Record};
 use revsync::revision::Change;
@@ -35,11 +35,13 @@ impl Chance {
 /// The records of every fixture: as the sources frame them, and whole files.
 fn corpus() -> Vec<Vec<u8>> {
     let mut records = Vec::new();
-    for folder in ["qldb", "kpl"] {
+    for folder in ["qldb", "kpl", "lindorm", "debezium"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(folder);
         let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
-        for file in files.iter().filter(|file| !file.to_str().unwrap().ends_with(".expected.jsonl")) {
+        let holds_records =
+            |file: &&std::path::PathBuf| ![".expected.jsonl", ".keys.jsonl"].iter().any(|end| file.to_str().unwrap().ends_with(end));
+        for file in files.iter().filter(holds_records) {
             let mut capture = Capture::open(file.to_str().unwrap(), revsync::record::Bound::EndsAtStart).unwrap();
             while let Some(page) = capture.read(1 << 20).unwrap() {
                 records.extend(page.records.iter().map(|record| record.data.to_vec()));
@@ -56,7 +58,7 @@ fn corpus() -> Vec<Vec<u8>> {
 }
 
 /// What damage is written into: bytes that mean something to a format.
-const TELLING: [&[u8]; 24] = [
+const TELLING: [&[u8]; 37] = [
     b"\xE0\x01\x00\xEA",
     b"\xF3\x89\x9A\xC2",
     b"\x00",
@@ -81,6 +83,19 @@ const TELLING: [&[u8]; 24] = [
     b"//",
     b"/*",
     b"$99",
+    b"]",
+    b"null",
+    b"\"\"",
+    b"-1",
+    b"\\ud800",
+    b"\\u00",
+    b"\"op\":\"Put\",",
+    b"\"data\":[",
+    b"\"payload\":{",
+    b"\"source\":{",
+    b"{\"name\":\"sku\",\"ts\":9,\"value\":7},",
+    b"\"ts\":9223372036854775807,",
+    b"\"table\":\"shop.stock\",",
 ];
 
 fn damage(record: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
@@ -112,14 +127,19 @@ fn damage(record: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
 const LIMIT: usize = 4 * 1024;
 
 fn decode(data: &[u8]) -> Vec<Unit> {
+    let types = [ColumnType::Long, ColumnType::Decimal, ColumnType::TimestampMs, ColumnType::Json];
     let options = Options {
-        table: Box::new(|table| TableOptions {
+        format: [Format::Auto, Format::Lindorm, Format::Auto, Format::Debezium][data.len() % 4],
+        versions: if data.len().is_multiple_of(3) { Versions::Timestamp } else { Versions::Sound },
+        table: Box::new(move |table| TableOptions {
             rules: Rules { limit: LIMIT, ..Rules::default() },
             metadata: table.len() % 2 == 0,
+            key: if table.len() % 3 == 0 { vec![] } else { vec!["sku".to_owned()] },
+            rows: if table.ends_with("stock") { Rows::Cells } else { Rows::Full },
+            types: [("f:stock".to_owned(), types[table.len() % 4])].into(),
             ..TableOptions::default()
         }),
         verify_hashes: data.len().is_multiple_of(2),
-        ..Options::default()
     };
     let origin = Arc::new(Origin { stream: String::new(), shard: String::new() });
     let record = Record {
@@ -145,6 +165,11 @@ fn check(data: &[u8]) {
             let document = if let Change::Put(document) = &revision.change { Some((document, LIMIT)) } else { None };
             // Of the source's metadata each of four values may be as long, beside table and id.
             let metadata = revision.metadata.as_ref().map(|metadata| (metadata, 4 * LIMIT + 12 * data.len() + 200));
+            if let Change::Cells(cells) = &revision.change {
+                assert!(cells.columns.iter().map(|cell| cell.value.len()).sum::<usize>() <= LIMIT);
+                assert!(cells.columns.is_sorted_by(|one, other| one.name < other.name), "each name once, in their order");
+                assert!(cells.columns.iter().all(|cell| serde_json::from_slice::<&RawValue>(&cell.value).is_ok()));
+            }
             for (document, limit) in document.into_iter().chain(metadata) {
                 let text = std::str::from_utf8(document.as_bytes()).unwrap();
                 assert!(text.len() <= limit, "{} bytes", text.len());
@@ -192,11 +217,18 @@ fn what_nests_without_an_end_is_refused_before_it_is_followed() {
         "[", "(", "{a:", "x::[", "'a'::(", "{'a':", "{\"a\":[", "[1,", "(+ (", "{a:1,b:", "/**/[", "[\n", "{{", "[{{", "'''", "x::",
         "{a:x::{", "[\"", "/*", "//", "[//",
     ];
+    let rows = |value: &str| {
+        format!(
+            "{{\"op\":\"Put\",\"table\":\"shop.item\",\"ts\":1,\"data\":[{{\"name\":\"sku\",\"value\":1}},{{\"name\":\"f:stock\",\"value\":{value}}}]}}"
+        )
+    };
     for part in text {
         for times in [50, 80, 300, 20_000] {
             let open = part.repeat(times);
             check(open.as_bytes());
             check(format!("{open}1{}", "]".repeat(times)).as_bytes());
+            check(rows(&open).as_bytes());
+            check(rows(&format!("{open}1{}", "]".repeat(times))).as_bytes());
             check(
                 format!("{{recordType:\"REVISION_DETAILS\",payload:{{tableInfo:{{tableName:\"T\"}},revision:{{data:{{v:{open}").as_bytes(),
             );
@@ -243,10 +275,20 @@ fn a_record_costs_no_more_than_its_length() {
         "7",
         "0.",
         "AAAA",
+        "{\"name\":\"a\"},",
+        "\\ud800",
+        "[",
+        "{\"a\":",
     ] {
         let many = part.repeat(20_000);
+        let put = |columns: &str| {
+            format!("{{\"op\":\"Put\",\"table\":\"shop.item\",\"ts\":1,\"data\":[{columns}{{\"name\":\"sku\",\"value\":1}}]}}")
+        };
         for text in [
             many.clone(),
+            put(&many),
+            put(&format!("{{\"name\":\"a\",\"value\":[{many}1]}},")),
+            put(&format!("{{\"name\":\"a\",\"value\":\"{many}\"}},")),
             revision(&format!("[{many}1]")),
             revision(&format!("{{{many}b:1}}")),
             revision(&format!("\"{many}\"")),

@@ -6,20 +6,46 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use revsync::codec::{Content, Decoder, Options, Unit};
+use revsync::codec::{ColumnType, Content, Decoder, Options, Rows, TableOptions, Unit};
 use revsync::metrics::{Notes, Skip};
 use revsync::record::Bound;
 use revsync::revision::{Cell, Change};
 use revsync::source::capture::Capture;
 use serde_json::value::RawValue;
 
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name)
+}
+
+/// What the tables of the fixtures need beside their records.
+fn table(name: &str) -> TableOptions {
+    use ColumnType::{Base64, Boolean, Decimal, Double, Json, Long, String, TimestampMs};
+    let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let types = [
+        ("long", Long),
+        ("double", Double),
+        ("decimal", Decimal),
+        ("boolean", Boolean),
+        ("time", TimestampMs),
+        ("bytes", Base64),
+        ("json", Json),
+        ("text", String),
+    ];
+    match name {
+        "shop.item" => TableOptions { key: columns(&["sku"]), ..TableOptions::default() },
+        "shop.typed" => TableOptions {
+            key: columns(&["sku"]),
+            types: types.map(|(name, column_type)| (name.to_owned(), column_type)).into(),
+            ..TableOptions::default()
+        },
+        "shop.stock" => TableOptions { key: columns(&["shop", "sku"]), rows: Rows::Cells, ..TableOptions::default() },
+        _ => TableOptions::default(),
+    }
 }
 
 fn units(path: &Path) -> (Vec<Unit>, Notes) {
     let mut capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap();
-    let mut decoder = Decoder::new(Options { verify_hashes: true, ..Options::default() });
+    let mut decoder = Decoder::new(Options { table: Box::new(table), verify_hashes: true, ..Options::default() });
     let (mut units, mut notes) = (Vec::new(), Notes::default());
     while let Some(page) = capture.read(1 << 20).unwrap() {
         page.records.iter().for_each(|record| decoder.decode(record, &mut units, &mut notes));
@@ -28,7 +54,7 @@ fn units(path: &Path) -> (Vec<Unit>, Notes) {
 }
 
 /// A unit as a line of an expected file.
-fn line(unit: &Unit) -> String {
+pub(crate) fn line(unit: &Unit) -> String {
     match &unit.content {
         Content::Skip(reason) => format!(r#"{{"skip":"{}"}}"#, reason.as_str()),
         Content::Fault(fault) => format!(r#"{{"fault":"{}"}}"#, fault.kind),
@@ -91,6 +117,11 @@ fn every_qldb_fixture_gives_the_units_that_it_should() {
 #[test]
 fn every_kpl_fixture_gives_the_units_that_it_should() {
     every_case_of("kpl", 15);
+}
+
+#[test]
+fn every_lindorm_fixture_gives_the_units_that_it_should() {
+    every_case_of("lindorm", 20);
 }
 
 #[derive(serde::Deserialize)]

@@ -6,6 +6,7 @@ mod codec_oracle;
 #[path = "../support/command.rs"]
 mod command;
 mod config;
+mod debezium;
 mod delivery;
 mod delivery_content;
 mod delivery_index;

@@ -19,8 +19,6 @@
 //! Never writes invalid JSON, never recurses deeper than [`MAX_DEPTH`], never writes more than the limit it is given, never remembers more than
 //! [`MAX_FIELDS`] fields.
 
-use std::collections::HashMap;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
@@ -30,6 +28,7 @@ use super::ion_binary::{self, Type, Value};
 use super::ion_number::{decimal, write_decimal, write_int};
 use super::ion_symbols::Symbols;
 use super::ion_timestamp::{timestamp, write_timestamp};
+use super::json_fields::Fields;
 use crate::metrics::Notes;
 use crate::record::Fault;
 
@@ -96,7 +95,7 @@ pub fn write_value<'a>(
     notes: &mut Notes,
 ) -> Result<(), Fault> {
     let limit = out.len().saturating_add(rules.limit);
-    let mut writer = Writer { symbols, rules, limit, out, notes, fields: Vec::new() };
+    let mut writer = Writer { symbols, rules, limit, out, notes, fields: Fields::default() };
     writer.value(value, 1)?;
     writer.room_for(0)
 }
@@ -107,82 +106,28 @@ struct Writer<'w, 'a> {
     limit: usize,
     out: &'w mut Vec<u8>,
     notes: &'w mut Notes,
-    /// The fields written so far of every open struct, the innermost last: name, and where the field begins in `out`.
-    fields: Vec<(&'a str, usize)>,
+    fields: Fields<&'a str>,
 }
 
 /// Bytes of a text that are written between two looks at the limit.
-const PIECE: usize = 64 * 1024;
-
-/// Fields of one struct up to which names are compared one by one.
-const FEW_FIELDS: usize = 48;
+pub(super) const PIECE: usize = 64 * 1024;
 
 impl<'a> Writer<'_, 'a> {
     fn structure(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
-        self.check(depth)?;
-        let first = self.fields.len();
-        let mut seen = 0u64;
-        let mut many: HashMap<&'a str, usize> = HashMap::new();
-        let mut replaced: Vec<usize> = Vec::new();
+        check_depth(depth)?;
+        let mut object = self.fields.open();
         self.out.push(b'{');
         for field in ion_binary::fields(value) {
             let (name, value) = field?;
             let name = ion_binary::field_name(name, self.symbols)?;
-            let bit = 1u64 << (name.bytes().fold(name.len() as u64, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b))) & 63);
-            let mine = self.fields.len() - first;
-            if mine == FEW_FIELDS {
-                many = self.fields[first..].iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
-            }
-            let earlier = if mine >= FEW_FIELDS {
-                many.insert(name, mine)
-            } else if seen & bit != 0 {
-                self.fields[first..].iter().rposition(|(other, _)| *other == name)
-            } else {
-                None
-            };
-            seen |= bit;
-            if self.fields.len() == MAX_FIELDS {
-                let reason = format!("expected structs of at most {MAX_FIELDS} fields, found more");
-                return Err(Fault::new("too_many_values", reason));
-            }
-            if let Some(earlier) = earlier {
-                self.notes.duplicate_fields += 1;
-                replaced.push(earlier);
-            }
-            self.fields.push((name, self.out.len()));
-            if mine > 0 {
-                self.out.push(b',');
-            }
+            self.notes.duplicate_fields += u64::from(self.fields.begin(&mut object, name, self.out)?);
             self.text(name)?;
             self.out.push(b':');
             self.value(value, depth + 1)?;
         }
-        if !replaced.is_empty() {
-            self.drop_replaced(first, &mut replaced);
-        }
-        self.fields.truncate(first);
+        self.fields.close(object, self.out);
         self.out.push(b'}');
         Ok(())
-    }
-
-    /// Takes fields that a later one replaced out of the innermost struct, in one pass.
-    fn drop_replaced(&mut self, first: usize, replaced: &mut [usize]) {
-        replaced.sort_unstable();
-        let starts: Vec<usize> = self.fields[first..].iter().map(|(_, start)| *start).collect();
-        let Some(&begin) = starts.first() else { return };
-        let tail = self.out.split_off(begin);
-        let end_of = |i: usize| starts.get(i + 1).map_or(tail.len(), |next| next - begin);
-        for (i, start) in starts.iter().enumerate() {
-            if replaced.binary_search(&i).is_ok() {
-                continue;
-            }
-            let field = &tail[start - begin..end_of(i)];
-            let bare = field.strip_prefix(b",").unwrap_or(field);
-            if self.out.len() > begin {
-                self.out.push(b',');
-            }
-            self.out.extend_from_slice(bare);
-        }
     }
 
     fn value(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
@@ -216,13 +161,8 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
-    /// Whether so many bytes more are within the limit.
     fn room_for(&self, bytes: usize) -> Result<(), Fault> {
-        if self.limit.checked_sub(self.out.len()).is_some_and(|room| bytes <= room) {
-            return Ok(());
-        }
-        let reason = format!("expected a document of at most {} bytes as JSON, found a larger one", self.rules.limit);
-        Err(Fault::new("document_too_large", reason))
+        check_room(self.out, self.limit, bytes, self.rules)
     }
 
     fn text(&mut self, text: &str) -> Result<(), Fault> {
@@ -241,7 +181,7 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn sequence(&mut self, value: Value<'a>, depth: usize) -> Result<(), Fault> {
-        self.check(depth)?;
+        check_depth(depth)?;
         self.out.push(b'[');
         for (i, item) in ion_binary::items(value).enumerate() {
             if i > 0 {
@@ -251,13 +191,6 @@ impl<'a> Writer<'_, 'a> {
         }
         self.out.push(b']');
         Ok(())
-    }
-
-    fn check(&self, depth: usize) -> Result<(), Fault> {
-        if depth <= MAX_DEPTH {
-            return Ok(());
-        }
-        Err(Fault::new("nested_too_deeply", format!("expected at most {MAX_DEPTH} levels of lists and structs, found more")))
     }
 
     fn float(&mut self, float: f64) -> Result<(), Fault> {
@@ -294,6 +227,29 @@ impl<'a> Writer<'_, 'a> {
     }
 }
 
+/// Whether lists and structs may nest so deep.
+///
+/// # Errors
+/// Levels beyond [`MAX_DEPTH`].
+pub(super) fn check_depth(depth: usize) -> Result<(), Fault> {
+    if depth <= MAX_DEPTH {
+        return Ok(());
+    }
+    Err(Fault::new("nested_too_deeply", format!("expected at most {MAX_DEPTH} levels of lists and structs, found more")))
+}
+
+/// Whether `out` may have so many bytes more and still end at `limit`.
+///
+/// # Errors
+/// A document beyond the limit of its table.
+pub(super) fn check_room(out: &[u8], limit: usize, bytes: usize, rules: &Rules) -> Result<(), Fault> {
+    if limit.checked_sub(out.len()).is_some_and(|room| bytes <= room) {
+        return Ok(());
+    }
+    let reason = format!("expected a document of at most {} bytes as JSON, found a larger one", rules.limit);
+    Err(Fault::new("document_too_large", reason))
+}
+
 fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     let start = out.len();
@@ -320,7 +276,8 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-fn write_escaped(mut bytes: &[u8], out: &mut Vec<u8>) {
+/// Appends a text as it stands inside of a JSON string.
+pub(super) fn write_escaped(mut bytes: &[u8], out: &mut Vec<u8>) {
     loop {
         let (clean, rest) = bytes.split_at(clean_length(bytes));
         out.extend_from_slice(clean);

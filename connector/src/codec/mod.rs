@@ -6,6 +6,7 @@
 //! [`MAX_TEXT_VALUES`](ion_text::MAX_TEXT_VALUES)) far above what any producer writes. What is beyond is a fault that says so.
 
 mod choices;
+mod column;
 mod debezium;
 pub mod ion_binary;
 mod ion_encode;
@@ -14,12 +15,18 @@ mod ion_number;
 pub mod ion_symbols;
 pub mod ion_text;
 mod ion_timestamp;
+mod json;
+pub(crate) mod json_cursor;
+mod json_fields;
+mod json_write;
 pub mod kpl;
 mod lindorm;
 pub mod qldb;
 mod recognise;
 mod repeated_tables;
 mod revision_hash;
+mod row_key;
+mod surrogates;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -210,7 +217,7 @@ enum Values<'a> {
 impl<'a> Values<'a> {
     fn new(decoder: &mut Decoder, user_record: &'a UserRecord, notes: &mut Notes) -> Self {
         match user_record.format {
-            Format::Auto | Format::Qldb => Self::Qldb(qldb::Values::new(decoder, &user_record.payload)),
+            Format::Auto | Format::Qldb => Self::Qldb(qldb::Values::new(decoder, &user_record.payload, notes)),
             Format::Lindorm => Self::Rows(lindorm::decode(decoder, user_record, notes).into_iter()),
             Format::Debezium => Self::Rows(debezium::decode(decoder, user_record, notes).into_iter()),
         }
@@ -312,10 +319,14 @@ impl Decoder {
     }
 
     fn user_record(&self, payload: Bytes, message: Option<Arc<Message>>) -> UserRecord {
-        let known = message.as_ref().is_some_and(|message| message.is_null).then_some(Content::Skip(Skip::NoChange));
-        let format = match self.options.format {
-            Format::Auto if known.is_none() => recognise::format(&payload),
-            format => format,
+        let is_null = message.as_ref().is_some_and(|message| message.is_null);
+        let (format, known) = match self.options.format {
+            format if is_null => (format, Some(Content::Skip(Skip::NoChange))),
+            Format::Auto => match recognise::format(&payload) {
+                Ok(format) => (format, None),
+                Err(fault) => (Format::Auto, Some(Content::Fault(fault))),
+            },
+            format => (format, None),
         };
         UserRecord { sub: None, payload, message, format, known }
     }

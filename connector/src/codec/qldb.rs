@@ -9,7 +9,7 @@ use super::ion_binary::{self, Reader, Type, VERSION_MARKER, Value};
 use super::ion_json::{self, write_value};
 use super::ion_symbols::Symbols;
 use super::ion_text::Transcript;
-use super::{Content, Decoder, MAX_FAULTS, Table, ion_timestamp, revision_hash};
+use super::{Content, Decoder, MAX_FAULTS, Table, ion_timestamp, revision_hash, surrogates};
 use crate::memory;
 use crate::metrics::{Notes, Skip};
 use crate::record::Fault;
@@ -29,7 +29,7 @@ pub(super) enum Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    pub(super) fn new(decoder: &Decoder, payload: &'a [u8]) -> Self {
+    pub(super) fn new(decoder: &Decoder, payload: &'a [u8], notes: &mut Notes) -> Self {
         if payload.starts_with(&VERSION_MARKER) {
             let mut reader = decoder.repeated_tables.reader(payload);
             if decoder.options.verify_hashes {
@@ -38,7 +38,9 @@ impl<'a> Values<'a> {
             return Self::Binary { payload, reader, first: true };
         }
         if let Ok(text) = std::str::from_utf8(payload) {
-            return Self::Text(Transcript::new(text, MAX_FAULTS));
+            let replaced = surrogates::replaced(text);
+            notes.lone_surrogates += replaced.as_ref().map_or(0, |(_, count)| *count);
+            return Self::Text(Transcript::new(replaced.as_ref().map_or(text, |(text, _)| text), MAX_FAULTS));
         }
         let found = payload.iter().take(4).map(|b| format!("{b:02X}")).collect::<Vec<_>>().join(" ");
         let reason = format!("expected a QLDB stream record in Ion binary (E0 01 00 EA) or Ion text, found bytes that begin with {found}");

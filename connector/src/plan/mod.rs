@@ -10,7 +10,6 @@ pub mod deletes;
 pub mod filter;
 pub mod health;
 pub mod inference;
-mod json_cursor;
 pub mod lease;
 pub mod ledger;
 pub mod limits;

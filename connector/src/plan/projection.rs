@@ -2,8 +2,8 @@
 //!
 //! Never builds a tree, never touches a value, never recurses deeper than the document was checked for.
 
-use super::json_cursor::Cursor;
 use crate::codec::ion_json::write_string;
+use crate::codec::json_cursor::Cursor;
 
 /// Paths into a document, such as `Owners.PrimaryOwner.PersonId`. A path goes through lists; a name with dots is put in double quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

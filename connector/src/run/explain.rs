@@ -9,6 +9,7 @@ use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Origin, Position, Record};
+use crate::revision::VersionType;
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
@@ -161,9 +162,17 @@ fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
                 Operation::Merge { cells, .. } => format!("{} cells", cells.columns.len()),
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
                 Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
-                Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } => deleted(target.version_type).to_owned(),
             };
         }
+    }
+}
+
+/// Why a document goes, in words. Only a ledger's versions are strict, and only a ledger tells a delete by what is not there.
+fn deleted(version_type: VersionType) -> &'static str {
+    match version_type {
+        VersionType::External => "neither data nor dataHash is present",
+        VersionType::ExternalGte => "the row is gone, or has another key now",
     }
 }
 

@@ -53,9 +53,11 @@ fn planned(plan: impl FnOnce() -> Result<(Planned, bool), Error>) -> Result<(Pla
     caught(plan).unwrap_or_else(|fault| Ok((Planned::Fault(fault), false)))
 }
 
-/// Whether a letter stands for everything that is left of its payload, because a panic kept the decoder from telling its units apart.
+/// Whether a letter stands for everything that is left of its payload: a panic kept the decoder from telling its units apart, or a change of a row
+/// could not be read, which may be two (its key changed).
 pub(super) fn stands_for_the_rest(letter: &DeadLetter) -> bool {
-    letter.error.kind == PANIC && letter.table.is_none()
+    let of_rows = [Format::Lindorm, Format::Debezium].iter().any(|format| format.as_str() == letter.format);
+    letter.table.is_none() && (of_rows || letter.error.kind == PANIC)
 }
 
 /// The unit of a dead letter, decoded anew, and the format by which it was.

@@ -23,12 +23,36 @@ pub(crate) fn advice(kind: &str) -> Advice {
     let (means, todo) = match kind {
         "undecodable" => ("the record's bytes are not what its format says", NEWER_REVSYNC),
         "unknown_record" => (
-            "the record is no record of a QLDB stream, or of a type that is not known",
+            "the record is of no format that is known, or of a type that its format does not have",
             "check that the source is the right one, and --format",
         ),
         "unusable_revision" => {
             ("the record is a revision without something that it cannot do without: an id, a version, a table", NEWER_REVSYNC)
         }
+        "key_missing" => (
+            "the row lacks a part of its key, so nothing tells which document it is",
+            "check the key columns of the table (--key, or key in its rule) against the row, then replay",
+        ),
+        "unusable_key" => (
+            "a key column of the row holds what no document can be named after",
+            "check the key columns of the table (--key, or key in its rule) against the row, then replay",
+        ),
+        "key_contradicted" => (
+            "the message's key and the row do not have the same value in a key column",
+            "check the key columns of the table (--key, or key in its rule), and what the connector makes the key of; then replay",
+        ),
+        "wrong_column_type" => (
+            "a column of the row holds a value that is not of the type that the table's rule, or the message's schema, gives it",
+            "correct types in the table's rule, then replay",
+        ),
+        "unavailable_value" => (
+            "the change does not have the whole row: the database did not log a large value that did not change",
+            "have the database log whole rows (PostgreSQL: ALTER TABLE … REPLICA IDENTITY FULL), and write the row once more there; a newer change needs no replay of this one",
+        ),
+        "truncate" => (
+            "the table was truncated at its source, and nothing tells which rows were in it",
+            "delete the documents of the table that are older than the truncate; nothing comes of a replay",
+        ),
         "damaged_aggregate" => (
             "a record of several, packed by the Kinesis Producer Library, is damaged inside; what could be read was delivered",
             AT_THE_SOURCE,

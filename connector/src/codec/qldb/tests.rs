@@ -430,3 +430,12 @@ fn what_nests_too_deeply_is_never_given_to_be_hashed() {
     assert_eq!(line(&units[1]), "unknown_record");
     assert_eq!(notes.hashes_verified, 2);
 }
+
+#[test]
+fn lone_surrogates_of_json_are_replaced_and_counted() {
+    let record = r#"{"recordType":"REVISION_DETAILS","payload":{"tableInfo":{"tableName":"Item"},"revision":{"data":
+        {"a\ud800":"\udc00x\ud83d\ude00\\ud800"},"metadata":{"id":"a","version":7}}}}"#;
+    let (units, notes) = decode_with(Options::default(), record);
+    assert_eq!(units.iter().map(line).collect::<Vec<_>>(), ["Item/a@7 {\"a\u{FFFD}\":\"\u{FFFD}x😀\\\\ud800\"}"]);
+    assert_eq!(notes.lone_surrogates, 2);
+}

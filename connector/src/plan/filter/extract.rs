@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::value::Value;
-use crate::plan::json_cursor::Cursor;
+use crate::codec::json_cursor::Cursor;
 
 /// Paths to look for. Each has a number, by which what was found there is asked for.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,5 @@
 //! Frames Kinesis records kept as JSON: one object a line, bare Base64 a line, Lambda events, batches that Lambda gave up, GetRecords answers;
-//! one after another, on any number of lines.
+//! one after another, on any number of lines; and row changes, which are records as they stand.
 //!
 //! A list of records is read element by element, whatever its length. Never looks into a record: what was Base64 is handed on as it was.
 
@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::json_record::{bare, data, string};
+use super::recognise::is_row_change;
 use super::text::Unframed::{Bad, Short};
 use super::text::{Scan, blank, next_line, quoted, skip_blanks};
 use super::window::{VALUE_LIMIT, Window};
@@ -21,6 +22,8 @@ const DEEPEST: u32 = 128;
 #[derive(Debug, Default, Clone)]
 pub(super) struct Json {
     place: Place,
+    /// What a value by itself is.
+    holds: Holds,
     /// Records that stood inside one value, and wait to be handed out.
     waiting: VecDeque<Framed>,
 }
@@ -36,6 +39,48 @@ enum Place {
     Rest,
 }
 
+/// What the values of a file are.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// A Kinesis record, which says what its data is.
+    #[default]
+    Kinesis,
+    /// A row change, which is a record as it stands.
+    Rows,
+}
+
+impl Holds {
+    /// Takes a framed object or other value as a record.
+    fn record(self, window: &mut Window, length: usize) -> Framed {
+        match self {
+            Self::Kinesis => record(window, length),
+            Self::Rows => Framed { offset: window.offset(), data: window.take(length), damage: None },
+        }
+    }
+
+    /// A line that is no object.
+    fn line(self, framed: Framed) -> Framed {
+        match self {
+            Self::Kinesis => line(framed),
+            Self::Rows => framed,
+        }
+    }
+
+    fn object(self, bytes: &[u8]) -> Scan<Object> {
+        match self {
+            Self::Kinesis => object(bytes),
+            Self::Rows => value(bytes, 0).map(Object::Whole),
+        }
+    }
+
+    fn is_record(self, object: &[u8]) -> bool {
+        match self {
+            Self::Kinesis => data(object).is_ok(),
+            Self::Rows => is_row_change(object),
+        }
+    }
+}
+
 /// A top-level object.
 enum Object {
     /// It ends here.
@@ -45,6 +90,11 @@ enum Object {
 }
 
 impl Json {
+    /// Of a file of row changes.
+    pub(super) fn rows() -> Self {
+        Self { holds: Holds::Rows, ..Self::default() }
+    }
+
     /// The next record; `None` at the end.
     pub(super) fn next(&mut self, window: &mut Window) -> Result<Option<Framed>, Broken> {
         loop {
@@ -59,9 +109,10 @@ impl Json {
                     let what = "expected the end of a list of records, found the end of the file".to_owned();
                     return Err(Broken::at(window.offset(), what));
                 }
-                Place::Top if next == b'{' => match scan(window, object) {
+                Place::Top if next == b'{' => match scan(window, |bytes| self.holds.object(bytes)) {
+                    Ok(Object::Whole(end)) if self.holds == Holds::Rows => return Ok(Some(self.holds.record(window, end))),
                     Ok(Object::Whole(end)) => match on_failure::records(&window.bytes()[..end], window.offset()) {
-                        None => return Ok(Some(record(window, end))),
+                        None => return Ok(Some(self.holds.record(window, end))),
                         Some(Ok(records)) => {
                             self.waiting = records;
                             window.skip(end as u64);
@@ -79,7 +130,7 @@ impl Json {
                     window.skip(1);
                     self.place = Place::Element { first: true, in_object: false };
                 }
-                Place::Top => return Ok(next_line(window).map(line)),
+                Place::Top => return Ok(next_line(window).map(|framed| self.holds.line(framed))),
                 Place::Element { in_object, .. } if next == b']' => {
                     window.skip(1);
                     self.place = if in_object { Place::Rest } else { Place::Top };
@@ -94,7 +145,7 @@ impl Json {
                 Place::Element { first: true, in_object } => match scan(window, |bytes| value(bytes, 0)) {
                     Ok(end) => {
                         self.place = Place::Element { first: false, in_object };
-                        return Ok(Some(record(window, end)));
+                        return Ok(Some(self.holds.record(window, end)));
                     }
                     Err(Bad(at, found)) => return self.leave_list(window, at, found).map(Some),
                     Err(Short) => return self.leave_list(window, 0, "the end of the file or 16 MiB inside it").map(Some),
@@ -115,7 +166,7 @@ impl Json {
     fn leave_list(&mut self, window: &mut Window, at: usize, found: &'static str) -> Result<Framed, Broken> {
         let in_list = !matches!(self.place, Place::Rest);
         let resume = loop {
-            if let Some(resume) = resume(window.bytes(), in_list, at == 0) {
+            if let Some(resume) = resume(window.bytes(), in_list, at == 0, self.holds) {
                 break resume;
             }
             if !window.more() {
@@ -134,7 +185,7 @@ impl Json {
 }
 
 /// Where reading goes on in a damaged list, and whether that is an element of it. `here`: what comes first was not begun to be read.
-fn resume(bytes: &[u8], in_list: bool, here: bool) -> Option<(usize, bool)> {
+fn resume(bytes: &[u8], in_list: bool, here: bool, holds: Holds) -> Option<(usize, bool)> {
     memchr::memchr_iter(b'{', bytes).find_map(|at| {
         if at == 0 {
             // A list that was cut off: what comes next is a new value.
@@ -142,7 +193,7 @@ fn resume(bytes: &[u8], in_list: bool, here: bool) -> Option<(usize, bool)> {
         }
         let element = in_list
             && bytes[..at].trim_ascii_end().ends_with(b",")
-            && value(&bytes[at..], 0).is_ok_and(|end| data(&bytes[at..at + end]).is_ok());
+            && value(&bytes[at..], 0).is_ok_and(|end| holds.is_record(&bytes[at..at + end]));
         (element || bytes[at - 1] == b'\n').then_some((at, element))
     })
 }
@@ -215,7 +266,7 @@ fn blanks(bytes: &[u8], at: usize) -> usize {
 }
 
 /// A value of any kind from `at` on. Walks without recursion.
-fn value(bytes: &[u8], mut at: usize) -> Scan {
+pub(super) fn value(bytes: &[u8], mut at: usize) -> Scan {
     // One bit for each open bracket, the innermost lowest: 1 is an object.
     let (mut open, mut depth) = (0u128, 0u32);
     loop {
@@ -266,7 +317,7 @@ fn value(bytes: &[u8], mut at: usize) -> Scan {
     }
 }
 
-/// Takes a framed object or other value as a record.
+/// Takes a Kinesis record's data.
 fn record(window: &mut Window, length: usize) -> Framed {
     let offset = window.offset();
     match data(&window.bytes()[..length]) {

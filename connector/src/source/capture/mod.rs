@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use crate::error::{Error, Kind};
-use crate::record::{Bound, Fault, Origin, Position, Record};
+use crate::record::{Bound, Fault, Message, Origin, Position, Record};
 use crate::source::scan::Page;
 use files::{Entry, Opened, Refused};
 use recognise::Format;
@@ -83,6 +83,8 @@ enum Framing {
     IonText(ion_text::IonText),
     ObjectLines,
     Json(json::Json),
+    RowLines,
+    RowValues(json::Json),
     Whole,
 }
 
@@ -171,8 +173,9 @@ impl Capture {
             }
             (Err(Refused::NotACapture(found)), _) => {
                 let what = format!(
-                    "{} is not a captured stream: expected Ion binary (E0 01 00 EA), Ion text, JSON lines of Base64 records, a Lambda event, what \
-                     Lambda wrote to S3 of a batch that it gave up, a GetRecords answer or a KPL aggregate, plain or gzipped; {found}",
+                    "{} is not a captured stream: expected Ion binary (E0 01 00 EA), Ion text, row changes of Lindorm or Debezium in \
+                     JSON, JSON lines of Base64 records, a Lambda event, what Lambda wrote to S3 of a batch that it gave up, a GetRecords answer \
+                     or a KPL aggregate, plain or gzipped; {found}",
                     self.label(&entry)
                 );
                 return Err(Error::new(Kind::Source, what).help("name a file that holds stream records"));
@@ -208,6 +211,8 @@ impl Capture {
             Format::IonText => Framing::IonText(ion_text::IonText::default()),
             Format::ObjectLines => Framing::ObjectLines,
             Format::Json => Framing::Json(json::Json::default()),
+            Format::RowLines => Framing::RowLines,
+            Format::RowValues => Framing::RowValues(json::Json::rows()),
             Format::Whole => Framing::Whole,
         };
         Input {
@@ -271,7 +276,8 @@ impl Framing {
             Self::IonBinary(framing) => framing.next(window),
             Self::IonText(framing) => framing.next(window),
             Self::ObjectLines => Ok(text::next_line(window)),
-            Self::Json(framing) => framing.next(window),
+            Self::RowLines => Ok(text::next_line(window).map(without_comma)),
+            Self::Json(framing) | Self::RowValues(framing) => framing.next(window),
             Self::Whole => whole(window),
         }
     }
@@ -289,13 +295,15 @@ impl Input {
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let framed = self.framing.next(&mut self.window);
         if let Ok(Some(Framed { offset, data, damage })) = framed {
+            // So tools print the value of a message that has none, which is what follows a delete.
+            let is_null = matches!(self.framing, Framing::RowLines | Framing::RowValues(_)) && data == "null";
             return Ok(Some(Record {
                 origin: Arc::clone(&self.origin),
                 position: Position::Byte { offset },
                 data,
                 arrived: None,
                 damage,
-                message: None,
+                message: is_null.then(|| Arc::new(Message { is_null, ..Message::default() })),
             }));
         }
         let after = if self.compressed { " of its decompressed content" } else { "" };
@@ -316,6 +324,13 @@ impl Input {
             "everything before it was read; capture it again or cut the damage out, and run the same command: nothing is written twice",
         ))
     }
+}
+
+/// A line without the comma of the list that it was cut from.
+fn without_comma(framed: Framed) -> Framed {
+    let Framed { offset, data, damage } = framed;
+    let data = if data.ends_with(b",") { data.slice(..data.len() - 1) } else { data };
+    Framed { offset, data, damage }
 }
 
 /// A file that is one record.

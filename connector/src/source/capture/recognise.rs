@@ -5,6 +5,7 @@
 use memchr::memchr;
 
 use super::ion_binary::find_version_marker;
+use super::json::value;
 use super::json_record::{bare, string};
 use super::text::{blank, quoted};
 
@@ -22,6 +23,9 @@ const QLDB_FIELDS: [&[u8]; 2] = [b"recordType", b"qldbStreamArn"];
 
 /// Fields by which Kinesis records and lists of them are known.
 const KINESIS_FIELDS: [&[u8]; 6] = [b"Records", b"records", b"Data", b"data", b"kinesis", b"KinesisBatchInfo"];
+
+/// Fields by which row changes of Lindorm and Debezium are known; `data` alone is no sign, as Kinesis records have one too.
+const ROW_FIELDS: [&[u8]; 5] = [b"op", b"payload", b"schema", b"before", b"after"];
 
 /// How many lines are looked at, when the first one does not tell.
 const LINES: usize = 12;
@@ -41,6 +45,10 @@ pub(super) enum Format {
     ObjectLines,
     /// Kinesis records as JSON.
     Json,
+    /// Row changes in JSON, one a line.
+    RowLines,
+    /// Row changes in JSON, on any number of lines or in lists.
+    RowValues,
     /// One Kinesis record as it is.
     Whole,
 }
@@ -112,7 +120,11 @@ fn look(text: &[u8], first: bool, trusted: bool) -> Option<Format> {
         b'{' => object(text, line, trusted),
         b'[' if first => {
             let inside = text[1..].trim_ascii_start();
-            (inside.first() == Some(&b'{') && object(inside, inside, false) == Some(Format::Json)).then_some(Format::Json)
+            match (inside.first() == Some(&b'{')).then(|| object(inside, inside, false))?? {
+                Format::Json => Some(Format::Json),
+                Format::RowLines | Format::RowValues => Some(Format::RowValues),
+                _ => None,
+            }
         }
         b'"' => is_record(&string(line.strip_suffix(b",").unwrap_or(line))?).then_some(Format::Json),
         b'a'..=b'z' | b'A'..=b'Z' | b'_' if trusted && annotates_struct(text) => Some(Format::IonText),
@@ -136,17 +148,25 @@ fn annotates_struct(text: &[u8]) -> bool {
 fn object(text: &[u8], line: &[u8], trusted: bool) -> Option<Format> {
     let names = names(text);
     let has = |wanted: &[&[u8]]| names.iter().any(|name| wanted.contains(name));
+    let json = text[1..].trim_ascii_start().first() == Some(&b'"');
     if has(&QLDB_FIELDS) {
-        let quoted = text[1..].trim_ascii_start().first() == Some(&b'"');
-        let one_line = line.len() < text.len() && line.ends_with(b"}") && quoted;
+        let one_line = line.len() < text.len() && line.ends_with(b"}") && json;
         return Some(if one_line { Format::ObjectLines } else { Format::IonText });
     }
-    let json = text[1..].trim_ascii_start().first() == Some(&b'"');
+    if json && has(&ROW_FIELDS) && !has(&[b"KinesisBatchInfo", b"kinesis"]) {
+        let line = line.strip_suffix(b",").unwrap_or(line);
+        return Some(if value(line, 0) == Ok(line.len()) { Format::RowLines } else { Format::RowValues });
+    }
     if json {
         return has(&KINESIS_FIELDS).then_some(Format::Json);
     }
     // An Ion struct with other fields may be damaged or of a kind not known yet; only the beginning of a file makes it a capture.
     (trusted && !names.is_empty()).then_some(Format::IonText)
+}
+
+/// Whether a JSON object is a row change, by the names of its outermost fields.
+pub(super) fn is_row_change(text: &[u8]) -> bool {
+    matches!(object(text, text, false), Some(Format::RowLines | Format::RowValues))
 }
 
 /// The names of the outermost fields up to one that tells, as far as the bytes go and are well formed. Quotes are left out.
@@ -249,6 +269,14 @@ mod tests {
             ("4AEA6g==\n4A\u{2}A6g==\n", Format::Json),
             ("{recordType:\"CONTROL\",payload:\"\u{3}\"}\n", Format::IonText),
             ("#!broken\n\n{\"Data\":\"4AEA6g==\"}\n", Format::Json),
+            (r#"{"op":"Put","table":"t","ts":1,"data":[]}"#, Format::RowLines),
+            ("{\"data\":[],\"op\":\"Put\"},\n", Format::RowLines),
+            (r#"{"payload":{"op":"c"},"schema":{}}"#, Format::RowLines),
+            ("null\n{\"before\":null,\"after\":{},\"op\":\"c\"}\n", Format::RowLines),
+            ("{\"schema\":{\"type\":\"struct\",\"fields\":[{", Format::RowValues),
+            ("{\n  \"op\": \"Put\",\n", Format::RowValues),
+            ("[\n  {\"op\":\"Put\"}\n]", Format::RowValues),
+            ("{\"recordType\":\"CONTROL\",\"payload\":{}}\n", Format::ObjectLines),
             ("{\"recordTy\n{\"recordType\":\"CONTROL\"}\n", Format::ObjectLines),
         ] {
             assert_eq!(of(text), Some(format), "{text:?}");

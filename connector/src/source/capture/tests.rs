@@ -493,3 +493,61 @@ proptest::proptest! {
         }
     }
 }
+
+const PUT: &str = r#"{"op":"Put","table":"shop.item","ts":1,"data":[{"name":"sku","value":"a"},{"name":"n","value":[1,2]}]}"#;
+const UPDATE: &str = r#"{"schema":{},"payload":{"op":"u","before":null,"after":{"id":1,"records":[{"Data":"x"}]},"source":{}}}"#;
+
+#[test]
+fn row_changes_are_records_as_they_stand_however_they_are_laid_out() {
+    let pretty = |text: &str| serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(text).unwrap()).unwrap();
+    let texts = |path: &Path| good(path).iter().map(|data| serde_json::from_slice::<serde_json::Value>(data).unwrap()).collect::<Vec<_>>();
+    for text in [
+        format!("{PUT}\n{UPDATE}\n"),
+        format!("{PUT},\r\n{UPDATE}"),
+        format!("{UPDATE}\n{PUT}"),
+        format!("[{PUT},{UPDATE}]"),
+        format!("[\n{PUT},\n{UPDATE}\n]\n"),
+        format!("[{},\n{}]", pretty(PUT), pretty(UPDATE)),
+        format!("{}\n{}\n", pretty(PUT), pretty(UPDATE)),
+        format!("{PUT}{UPDATE}"),
+        format!("{} {}", pretty(UPDATE), pretty(PUT)),
+    ] {
+        let mut expected = [PUT, UPDATE].map(|text| serde_json::from_str::<serde_json::Value>(text).unwrap());
+        if text.starts_with(UPDATE) || text.starts_with(&pretty(UPDATE)) {
+            expected.reverse();
+        }
+        for bytes in [text.clone().into_bytes(), gz(text.as_bytes())] {
+            let (_directory, path) = file(&bytes);
+            assert_eq!(texts(&path), expected, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_row_change_that_is_damaged_costs_itself() {
+    let cut = &PUT[..40];
+    for text in [
+        format!("{UPDATE}\n{cut}\n{PUT}\n"),
+        format!("[{UPDATE},{cut},{PUT}]"),
+        format!("[\n{UPDATE},\n{cut}\n,{PUT}\n]"),
+        format!("{{\n\"op\":\"Put\",\"data\":[]}}\n{{\"op\":\"Put\n{PUT}\n"),
+    ] {
+        let (_directory, path) = file(text.as_bytes());
+        let (records, error) = read(&path, 1 << 20);
+        assert_eq!(error, None, "{text}");
+        assert_eq!((records.len(), records[2].data.as_ref()), (3, PUT.as_bytes()), "{text}: {records:?}");
+    }
+}
+
+#[test]
+fn a_value_that_is_null_is_a_message_without_one() {
+    let nulls = |text: &str| {
+        let (_directory, path) = file(text.as_bytes());
+        let (records, error) = read(&path, 1 << 20);
+        assert_eq!(error, None);
+        records.iter().map(|record| record.message.as_ref().is_some_and(|message| message.is_null)).collect::<Vec<_>>()
+    };
+    assert_eq!(nulls(&format!("{PUT}\nnull\n{UPDATE}\n")), [false, true, false]);
+    assert_eq!(nulls(&format!("[{PUT},\nnull , {UPDATE}]")), [false, true, false]);
+    assert_eq!(nulls("{\"recordType\":\"CONTROL\"}\nnull\n"), [false, false]);
+}

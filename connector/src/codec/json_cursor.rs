@@ -1,35 +1,35 @@
 //! A place in JSON text, and how to move on from it: to the next field, the next element, or past a value.
 //!
-//! Never builds a tree, never interprets a value, never recurses. Only as strict as it takes to end at the right place: the documents were
-//! written by this program.
+//! Never builds a tree, never interprets a value, never recurses. Only as strict as it takes to end at the right place: what is read was checked
+//! before, or written by this program.
 
 /// A place in JSON text. Every method gives `None` where the text breaks off or is no JSON.
 #[derive(Debug, Clone)]
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     json: &'a [u8],
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
     /// At the first byte that is not white space.
-    pub(super) fn new(json: &'a [u8]) -> Self {
+    pub(crate) fn new(json: &'a [u8]) -> Self {
         let mut cursor = Self { json, at: 0 };
         cursor.skip_space();
         cursor
     }
 
     /// The byte at this place.
-    pub(super) fn peek(&self) -> Option<u8> {
+    pub(crate) fn peek(&self) -> Option<u8> {
         self.json.get(self.at).copied()
     }
 
     /// Passes the byte at this place.
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.at += 1;
     }
 
     /// Whether nothing but white space is left.
-    pub(super) fn at_end(&mut self) -> bool {
+    pub(crate) fn at_end(&mut self) -> bool {
         self.skip_space();
         self.at == self.json.len()
     }
@@ -42,7 +42,7 @@ impl<'a> Cursor<'a> {
 
     /// Inside an object, goes to the value of the next field and gives its name as it is written, quotes included; `Some(None)` past the
     /// object's end.
-    pub(super) fn next_field(&mut self) -> Option<Option<&'a [u8]>> {
+    pub(crate) fn next_field(&mut self) -> Option<Option<&'a [u8]>> {
         if !self.next_element(b'}')? {
             return Some(None);
         }
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Inside a list that `end` closes, goes to the next element; `Some(false)` past the list's end.
-    pub(super) fn next_element(&mut self, end: u8) -> Option<bool> {
+    pub(crate) fn next_element(&mut self, end: u8) -> Option<bool> {
         loop {
             match self.peek()? {
                 b if b == end => {
@@ -89,7 +89,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes a value and gives its text.
-    pub(super) fn value(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn value(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
         let mut depth = 0usize;
         loop {
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The text from an earlier place to this one.
-    pub(super) fn since(&self, earlier: &Self) -> &'a [u8] {
+    pub(crate) fn since(&self, earlier: &Self) -> &'a [u8] {
         &self.json[earlier.at..self.at]
     }
 }
