@@ -170,8 +170,8 @@ async fn a_worker_whose_sink_is_down_for_longer_than_it_may_go_without_polling_s
     let server = Scripted::start().await;
     let (url, topic, folder) = (server.url(), broker.topic("outage", 2), Folder::new());
     let config = folder.write("worker.toml", "[delivery]\nrequest_bytes = \"64KiB\"\nrequests_in_flight = 1\n");
-    let more_arguments =
-        ["--to", &url, "--config", config.to_str().unwrap(), "-X", "session.timeout.ms=2000", "-X", "max.poll.interval.ms=2000"];
+    let times = "session.timeout.ms=3000;heartbeat.interval.ms=500;max.poll.interval.ms=3000";
+    let more_arguments = ["--to", &url, "--config", config.to_str().unwrap(), "-X", times];
     tokio::task::block_in_place(|| broker.produce(&topic, &more(broker, &topic, 5)));
     let worker = tokio::task::block_in_place(|| {
         let worker = Worker::start(&folder, &broker.url(&topic), &more_arguments);
@@ -192,6 +192,7 @@ async fn a_worker_whose_sink_is_down_for_longer_than_it_may_go_without_polling_s
     let unread: u64 = status["shards"].as_array().unwrap().iter().map(|shard| shard["unread"].as_u64().unwrap()).sum();
     assert!(unread > 50 && status["live"] == true, "{status:#}\n{}", worker.log());
     let server = Scripted::start_on(address, None).await;
+    server.add_index("note-000001", Some("note"));
     tokio::task::block_in_place(|| {
         worker.wait_until_caught_up(2);
         let (exit, log) = worker.stop();

@@ -122,3 +122,46 @@ fn the_checkpoints_of_a_pipeline_on_kafka_have_no_other_place() {
     assert_eq!(done.exit, 2);
     assert!(done.err.contains("committed offsets of its consumer group"), "{}", done.err);
 }
+
+#[test]
+fn the_committed_offsets_of_a_group_are_looked_at_and_set_with_the_command_that_is_for_that() {
+    let folder = Folder::new();
+    folder.write("revsync.toml", "[source]\nurl = \"kafka://h:9092/orders,items\"\ngroup = \"search\"\n");
+    for (arguments, expected) in [
+        (&["checkpoints", "list"][..], "kafka-consumer-groups --bootstrap-server h:9092 --group 'search' --describe"),
+        (&["checkpoints", "rewind", "earliest"], "--topic orders --topic items --reset-offsets --to-earliest --execute"),
+        (&["checkpoints", "rewind", "2025-07-31T00:00:00Z"], "--to-datetime 2025-07-31T00:00:00.000 --execute"),
+    ] {
+        let done = folder.revsync(&[&["--config", "revsync.toml"], arguments].concat());
+        assert_eq!(done.exit, 2);
+        assert!(done.err.contains(expected), "{}", done.err);
+    }
+}
+
+#[test]
+fn check_says_what_run_would_do_with_topics_and_joins_no_group() {
+    let Some(broker) = broker() else { return };
+    let (topic, folder) = (broker.topic("checked", 2), Folder::new());
+    broker.produce(&topic, &(0..10).map(|i| note(i % 2, &format!("id-{i}"), 1, "x")).collect::<Vec<_>>());
+    let check = |more: &[&str]| {
+        let source = broker.url(&topic);
+        folder.revsync(
+            &[&["check", &source, "--to", "local:index.db", "--dead-letters", "file:l.jsonl", "--group", "checkers"], more].concat(),
+        )
+    };
+    let done = check(&[]);
+    assert_eq!(done.exit, 0, "{done:?}");
+    assert!(done.out.contains(&format!("{topic} with 2 partitions can be read, 10 messages at most")), "{}", done.out);
+    assert!(
+        done.out.contains("checkers committed nothing yet") && done.out.contains("begin with 2 at their first messages"),
+        "{}",
+        done.out
+    );
+    broker.ask(json!({ "do": "commit", "group": "checkers", "topic": topic, "partition": 0, "offset": 2 }));
+    assert!(check(&[]).out.contains("checkers committed offsets of 1 of 2 partitions, and is 3 messages behind there"));
+    broker.trim(&topic, 0, 4);
+    let done = check(&[]);
+    assert!(done.exit == 1 && done.out.contains(&format!("of {topic}-0 is not there any more")), "{done:?}");
+    let done = check(&["--format", "qldb", "-X", "security.protocol=SSL"]);
+    assert_eq!(done.exit, 2, "{done:?}");
+}

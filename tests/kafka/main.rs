@@ -12,6 +12,9 @@ mod groups;
 #[path = "../support/kafka.rs"]
 mod kafka;
 mod losses;
+mod memory;
+#[path = "../support/peak.rs"]
+mod peak;
 mod process;
 mod scans;
 #[path = "../support/scripted_opensearch.rs"]

@@ -124,6 +124,11 @@ impl Worker {
         assert!(Command::new("kill").args([&format!("-{name}"), &self.process.id().to_string()]).status().unwrap().success());
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Tells it to stop, and waits for its end: its exit code and what it said.
     pub(crate) fn stop(mut self) -> (i32, String) {
         self.signal("TERM");

@@ -1,5 +1,13 @@
 //! Scans of topics: `sync`, `explain` and `mapping` read what there is, to the ends that there were at the start, and join no group.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use revsync::aws::Aws;
+use revsync::error::Error;
+use revsync::kafka::client::Context;
+use revsync::kafka::{Address, Properties};
+use revsync::record::{Position, Record};
+use revsync::source::kafka::Topics;
 use serde_json::{Value, json};
 
 use crate::command::{Done, Folder};
@@ -212,4 +220,76 @@ fn explain_and_mapping_read_a_topic_and_nothing_comes_of_it() {
     let mapped = folder.revsync(&["mapping", &broker.url(&topic)]);
     assert_eq!(mapped.exit, 0, "{}", mapped.err);
     assert_eq!(mapped.json()["mappings"]["properties"]["text"]["type"], "text", "{}", mapped.out);
+}
+
+#[test]
+fn a_topic_that_grows_all_the_time_is_read_to_the_end_that_it_had() {
+    let Some(broker) = broker() else { return };
+    let (topic, folder) = (broker.topic("growing", 2), Folder::new());
+    let notes = |from: u64| (from..from + 200).map(|i| note(i32::from(i % 2 == 0), &format!("id-{i}"), 1, "x")).collect::<Vec<_>>();
+    broker.produce(&topic, &notes(0));
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for from in 1.. {
+                if ends.load(Ordering::Relaxed) {
+                    break;
+                }
+                broker.produce(&topic, &notes(from * 200));
+            }
+        });
+        let done = sync(&folder, &broker.url(&topic)).balanced();
+        ends.store(true, Ordering::Relaxed);
+        assert!(done.exit == 0 && done.count("indexed") >= 200, "{done:?}");
+    });
+    assert!((0..200).all(|i| held(&folder, &format!("id-{i}")).is_some()));
+}
+
+/// What a scan reads of a topic of which something happens between its beginning and its first read: the offsets, and whether it is complete.
+async fn scanned(
+    broker: &'static Broker,
+    topic: &str,
+    stops: bool,
+    meanwhile: impl FnOnce() + Send + 'static,
+) -> Result<(Vec<i64>, bool), Error> {
+    let (address, properties): (Address, _) = (broker.url(topic).parse().unwrap(), Properties::default());
+    let context = Context::new(&properties, &Aws::default()).await.unwrap();
+    let scan = move || {
+        let mut topics = Topics::open(&address, &properties, &context, stops)?;
+        meanwhile();
+        let mut offsets = Vec::new();
+        while let Some(page) = topics.read(1 << 20)? {
+            let offset = |record: &Record| if let Position::Offset { offset, .. } = record.position { offset } else { -1 };
+            offsets.extend(page.records.iter().map(offset));
+        }
+        Ok((offsets, topics.is_incomplete()))
+    };
+    tokio::task::spawn_blocking(scan).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_is_removed_or_comes_while_a_scan_reads_is_known_and_it_ends() {
+    let Some(broker) = broker() else { return };
+    let make = || {
+        let topic = broker.topic("scanned", 1);
+        broker.produce(&topic, &(0..10).map(|i| note(0, &format!("id-{i}"), 1, "x")).collect::<Vec<_>>());
+        topic
+    };
+    let topic = make();
+    let of = topic.clone();
+    assert_eq!(scanned(broker, &topic, false, move || broker.trim(&of, 0, 7)).await.unwrap(), (vec![7, 8, 9], true));
+    let of = topic.clone();
+    assert_eq!(scanned(broker, &topic, false, move || broker.trim(&of, 0, 10)).await.unwrap(), (vec![], true));
+    let (topic, of) = {
+        let topic = make();
+        (topic.clone(), topic)
+    };
+    let error = scanned(broker, &topic, true, move || broker.trim(&of, 0, 7)).await.unwrap_err();
+    assert!(error.what.contains("from offset 0 to 6"), "{error}");
+    let (topic, of) = {
+        let topic = make();
+        (topic.clone(), topic)
+    };
+    let grown = move || drop(broker.ask(json!({ "do": "grow", "topic": of, "partitions": 2 })));
+    assert_eq!(scanned(broker, &topic, false, grown).await.unwrap(), ((0..10).collect(), true));
 }

@@ -37,8 +37,8 @@ Examples:
 
 Exit codes:
   0  everything is settled
-  1  everything is settled, and something of it as a dead letter: see revsync dead-letters list; or something was
-     lost before it could be read, which is said
+  1  everything is settled, and something of it as a dead letter: see revsync dead-letters list
+     (or, on Kafka, something was lost before it could be read: it is said)
   2  not everything could be settled; the counts say how much is pending, and nothing is lost")]
 pub struct Arguments {
     #[command(flatten)]

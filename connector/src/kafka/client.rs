@@ -164,6 +164,8 @@ impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
         let text = self.clean(text);
         match level {
+            // An error that is told too, and again and again.
+            _ if matches!(facility, "FAIL" | "ERROR") => tracing::debug!(facility, "Kafka: {text}"),
             RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical => tracing::error!(facility, "Kafka: {text}"),
             RDKafkaLogLevel::Error | RDKafkaLogLevel::Warning => tracing::warn!(facility, "Kafka: {text}"),
             RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => tracing::info!(facility, "Kafka: {text}"),

@@ -43,6 +43,7 @@ pub(super) struct Assignment {
     /// The readings that count.
     current: Mutex<HashSet<u64>>,
     has_begun: AtomicBool,
+    has_changed: AtomicBool,
     notices: Notices,
 }
 
@@ -69,6 +70,7 @@ impl Assignment {
             held: Mutex::default(),
             current: Mutex::default(),
             has_begun: AtomicBool::new(false),
+            has_changed: AtomicBool::new(false),
             notices: Notices::default(),
         }
     }
@@ -147,10 +149,15 @@ impl Assignment {
         self.has_begun.load(Ordering::Relaxed)
     }
 
+    /// Whether the group gave anything since this was asked last.
+    pub(super) fn take_changed(&self) -> bool {
+        self.has_changed.swap(false, Ordering::Relaxed)
+    }
+
     /// How far a partition is at its servers.
     pub(super) fn surveyed(&self, key: &Key, far: Far) {
         let held = self.held();
-        let Some(held) = held.get(key).filter(|held| held.generation == far.generation && held.is_begun) else { return };
+        let Some(held) = held.get(key).filter(|held| held.generation == far.generation) else { return };
         // Behind the last message there may be what is none: markers of transactions, or messages that are gone.
         let next = if held.taken >= far.next { held.taken.max(far.at_end.unwrap_or_default()) } else { held.taken };
         let unread = u64::try_from(far.end - next).unwrap_or_default();
@@ -202,6 +209,7 @@ impl Shell for Assignment {
         tracing::info!("given {}; reads {} in all", self.names(begun.iter().map(|begun| begun.key.clone())), held.len());
         drop(held);
         self.has_begun.store(true, Ordering::Relaxed);
+        self.has_changed.store(true, Ordering::Relaxed);
         let mut state = self.standing.state();
         if state.phase == Phase::Starting {
             state.phase = Phase::Running;

@@ -29,6 +29,8 @@ const AT_HAND: Duration = Duration::from_millis(1);
 const AGAIN: Duration = Duration::from_secs(3);
 /// How often it is looked how far everything is.
 const SURVEY: Duration = Duration::from_secs(2);
+/// How soon after the group gave a partition.
+const GLANCE: Duration = Duration::from_millis(200);
 /// How long a member that leaves waits for its partitions to be taken away.
 const LEAVING: Duration = Duration::from_secs(3);
 
@@ -268,8 +270,11 @@ impl Polling {
 
 /// Looks, beside the polling, how far the partitions are and whether the topics are there.
 fn survey(member: &Member, assignment: &Assignment, ends: &AtomicBool) {
+    let mut surveyed = None::<Instant>;
     while !ends.load(Ordering::Relaxed) {
-        if assignment.has_begun() {
+        let is_due = assignment.take_changed() || surveyed.is_none_or(|surveyed| surveyed.elapsed() >= SURVEY);
+        if assignment.has_begun() && is_due {
+            surveyed = Some(Instant::now());
             match member.survey() {
                 Ok(found) => {
                     assignment.source_is_there();
@@ -278,7 +283,7 @@ fn survey(member: &Member, assignment: &Assignment, ends: &AtomicBool) {
                 Err(failure) => assignment.source_is_not(failure.what()),
             }
         }
-        thread::park_timeout(SURVEY);
+        thread::park_timeout(GLANCE);
     }
 }
 

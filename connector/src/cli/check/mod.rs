@@ -4,6 +4,8 @@
 
 #[cfg(feature = "kinesis")]
 mod stream;
+#[cfg(feature = "kafka")]
+mod topics;
 
 use std::path::Path;
 
@@ -11,7 +13,7 @@ use clap::Args;
 use indicatif::HumanBytes;
 use serde::Serialize;
 
-use super::options::{CheckpointOptions, CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
+use super::options::{CheckpointOptions, CreationOptions, DeliveryOptions, FollowOptions, SinkOptions, SourceOptions};
 use super::terminal::{Paint, clean};
 use super::{Context, line};
 use crate::config::{Settings, SinkUrl, SourceUrl};
@@ -26,6 +28,8 @@ Examples:
   revsync check capture/ --to http://localhost:9200
   revsync check 'kinesis://ledger?region=eu-west-1' --to https://search.example.com --auth aws
       also says what revsync run would do: where it would go on, and who reads the stream now
+  revsync check kafka://broker:9092/shop.item --group search
+      also how far the group is behind; no group is joined
 
 On OpenSearch a scratch index is created, written to and deleted again, in a bucket of dead
 letters an object; nothing else is touched.
@@ -37,6 +41,8 @@ Exit codes:
 pub struct Arguments {
     #[command(flatten)]
     source: SourceOptions,
+    #[command(flatten)]
+    follow: FollowOptions,
     #[command(flatten)]
     sink: SinkOptions,
     #[command(flatten)]
@@ -73,12 +79,20 @@ impl Tried {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings =
-        context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.checkpoints])?;
+    let settings = context.settings(&[
+        &arguments.source,
+        &arguments.follow,
+        &arguments.sink,
+        &arguments.creation,
+        &arguments.delivery,
+        &arguments.checkpoints,
+    ])?;
     let mut tried = vec![Tried::new("configuration", configuration(&settings))];
     match &settings.source.url {
         #[cfg(feature = "kinesis")]
         Some(SourceUrl::Kinesis(address)) => stream::check(&settings, address, &mut tried).await,
+        #[cfg(feature = "kafka")]
+        Some(SourceUrl::Kafka(address)) => topics::check(&settings, address, &mut tried).await,
         _ => tried.push(Tried::new("source", source(&settings))),
     }
     tried.push(Tried::new("dead letters", dead_letters(&settings).await));

@@ -41,6 +41,8 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.place, &arguments.sink])?;
+    #[cfg(feature = "kafka")]
+    super::refuse_groups(context, &settings, "list", |_| "--describe".to_owned())?;
     let shelf = shelf::existing(&settings, false).await?;
     let (mut rows, unreadable) = survey(&*shelf).await?;
     rows.retain(|kept| arguments.name.as_ref().is_none_or(|name| *name == kept.pipeline.name));

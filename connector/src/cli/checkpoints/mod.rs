@@ -8,7 +8,11 @@ mod rewind;
 use clap::{Args, Subcommand};
 
 use super::Context;
+#[cfg(feature = "kafka")]
+use crate::config::{Settings, SourceUrl};
 use crate::error::{Error, Exit};
+#[cfg(feature = "kafka")]
+use crate::kafka::Topics;
 use crate::plan::checkpoint::{Begin, Progress};
 use crate::plan::tombstone::rfc3339;
 
@@ -33,6 +37,23 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         What::List(arguments) => list::run(arguments, context).await,
         What::Rewind(arguments) => rewind::run(arguments, context).await,
     }
+}
+
+/// Refuses a pipeline on Kafka, whose checkpoints are its group's committed offsets: Kafka's own command looks at them and sets them. `what` is
+/// this command, `how` what that one is told beside the group.
+#[cfg(feature = "kafka")]
+fn refuse_groups(context: &Context<'_>, settings: &Settings, what: &str, how: impl Fn(&Topics) -> String) -> Result<(), Error> {
+    let of_environment = (context.environment)("REVSYNC_SOURCE").and_then(|source| source.parse().ok());
+    let Some(SourceUrl::Kafka(address)) = settings.source.url.clone().or(of_environment) else { return Ok(()) };
+    let group = match &settings.source.group {
+        Some(group) => group.clone(),
+        None if settings.source.url.is_some() => settings.name.clone(),
+        None => address.topics.to_string(),
+    };
+    let error =
+        Error::usage(format!("checkpoints {what}: those of a pipeline on Kafka are the committed offsets of the consumer group {group}"));
+    let servers = address.bootstrap();
+    Err(error.help(format!("kafka-consumer-groups --bootstrap-server {servers} --group '{group}' {}", how(&address.topics))))
 }
 
 /// How far a shard is, in words.

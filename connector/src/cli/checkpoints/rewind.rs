@@ -15,7 +15,11 @@ use crate::cli::terminal::clean;
 use crate::cli::{Context, shelf};
 use crate::config::StartAt;
 use crate::error::{Error, Exit};
+#[cfg(feature = "kafka")]
+use crate::kafka::Topics;
 use crate::plan::checkpoint::{Begin, Progress, Start};
+#[cfg(feature = "kafka")]
+use crate::plan::tombstone::rfc3339;
 use crate::record::{Position, SequenceNumber};
 use crate::run::clock;
 use crate::run::rewind::{Request, rewind};
@@ -99,8 +103,28 @@ impl FromStr for Where {
     }
 }
 
+/// A time as Kafka's command takes it.
+#[cfg(feature = "kafka")]
+fn with_millis(time: &str) -> String {
+    let (seconds, fraction) = time.trim_end_matches('Z').split_once('.').unwrap_or((time.trim_end_matches('Z'), "0"));
+    format!("{seconds}.{fraction:0<3}")
+}
+
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.place, &arguments.sink])?;
+    #[cfg(feature = "kafka")]
+    super::refuse_groups(context, &settings, "rewind", |topics| {
+        let to = match &arguments.position {
+            Where::Start(Start::Latest) => "--to-latest".to_owned(),
+            Where::Start(Start::Timestamp(time)) => format!("--to-datetime {}", with_millis(&rfc3339(*time))),
+            Where::Start(Start::Earliest) | Where::After(_) => "--to-earliest".to_owned(),
+        };
+        let which = match topics {
+            Topics::Named(names) => names.iter().map(|name| format!("--topic {name} ")).collect(),
+            Topics::Pattern(_) => "--all-topics ".to_owned(),
+        };
+        format!("{which}--reset-offsets {to} --execute, while no worker of the group runs")
+    })?;
     let shelf = shelf::existing(&settings, true).await?;
     let to = arguments.position.progress(clock::millis());
     let request = Request {

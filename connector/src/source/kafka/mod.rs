@@ -11,11 +11,13 @@ mod group;
 mod mark;
 mod member;
 mod message;
+mod outlook;
 mod topics;
 
 pub use self::cluster::{Cluster, Failure, Listed};
 pub use self::group::{Begun, Key, Shell};
 pub use self::member::{Far, Joining, Lost, Member, Polled};
+pub use self::outlook::{Outlook, Standing};
 pub use self::topics::Topics;
 
 /// The properties that a consumer has where a person says nothing else, whatever it is for. What is read and waits in librdkafka's queue is a
