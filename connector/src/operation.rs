@@ -49,7 +49,7 @@ pub enum Operation {
         /// Where. The version is the highest of the cells, for people: what decides is the version of each cell.
         target: Target,
         /// What.
-        cells: Cells,
+        cells: Arc<Cells>,
         /// When the merge was planned, in milliseconds since 1970 (UTC): the time of the tombstone, should nothing be left of the row.
         time: u64,
     },
@@ -58,8 +58,8 @@ pub enum Operation {
 /// Bytes of a tombstone's document, within a few.
 const TOMBSTONE: usize = 72;
 
-/// Bytes of a merge but for its cells, within a few hundred: the script and the names of its parameters.
-const MERGE: usize = 2_048;
+/// Bytes of a merge but for its cells, within a few dozen: the script and the names of its parameters.
+const MERGE: usize = 1_720;
 
 impl Operation {
     /// The document that the operation is about.

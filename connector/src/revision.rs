@@ -21,8 +21,10 @@ impl Document {
 impl Cell {
     /// Bytes that it takes in a body, within a few dozen.
     pub fn size(&self) -> usize {
-        const AROUND: usize = 64;
-        2 * self.name.len() + self.value.len() + AROUND
+        const AROUND: usize = 40;
+        // The beginning of the value comes twice.
+        const TWICE: usize = 128;
+        self.name.len() + self.value.len() + self.value.len().min(TWICE) + AROUND
     }
 }
 

@@ -45,8 +45,9 @@ impl Worker {
     /// As `start`, with these environment variables.
     pub(crate) fn start_with(folder: &Folder, source: &str, more: &[&str], environment: &[(&str, &str)]) -> Self {
         let places: &[&str] = if more.contains(&"--to") { &[] } else { &["--to", "local:index.db"] };
-        let fixed = ["run", source, "--dead-letters", "file:letters.jsonl", "--http", "127.0.0.1:0"];
-        let mut command = folder.command(&[&fixed[..], places, more].concat(), environment);
+        let letters: &[&str] = if more.contains(&"--dead-letters") { &[] } else { &["--dead-letters", "file:letters.jsonl"] };
+        let fixed = ["run", source, "--http", "127.0.0.1:0"];
+        let mut command = folder.command(&[&fixed[..], places, letters, more].concat(), environment);
         let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let errors = process.stderr.take().unwrap();
         let log = Arc::new(Mutex::new(String::new()));

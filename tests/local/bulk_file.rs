@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use revsync::operation::{Operation, Target};
 use revsync::plan::outcome::{Failure, Reply};
-use revsync::revision::{Document, VersionType};
+use revsync::revision::{Cell, Cells, Document, VersionType};
 use revsync::sink::Sink;
 use revsync::sink::bulk_file::BulkFile;
 
@@ -48,6 +48,27 @@ async fn the_file_holds_the_exact_lines_and_everything_counts_as_written() {
     assert_eq!(sink.write([].into()).await.unwrap(), []);
     sink.finish().await.unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), LINES.repeat(2));
+}
+
+#[tokio::test]
+async fn a_merge_is_an_update_with_the_script_that_carries_it_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines");
+    let sink = BulkFile::create(&path).unwrap();
+    let target = Target { index: "items".into(), id: "MX".into(), version: 7, version_type: VersionType::ExternalGte, routing: None };
+    let columns = vec![
+        Cell { name: "f:price".to_owned(), version: 6, value: Bytes::from_static(b"442.30") },
+        Cell { name: "sku".to_owned(), version: 7, value: Bytes::from_static(b"\"MX\"") },
+    ];
+    let merge = Operation::Merge { target, cells: Cells { erased: Some(5), columns }.into(), time: 1_732_868_100_000 };
+    assert_eq!(sink.write([merge].into()).await.unwrap(), [Reply::ok(200)]);
+    sink.finish().await.unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let (action, script) = text.split_once('\n').unwrap();
+    assert_eq!(action, r#"{"update":{"_index":"items","_id":"MX","retry_on_conflict":5}}"#);
+    let parameters = r#""params":{"e":5,"t":"2024-11-29T08:15:00Z","c":[["f:price",6,"442.30",null,1],["sku",7,"\"MX\"","MX"]]}}}"#;
+    assert!(script.starts_with(r#"{"scripted_upsert":true,"upsert":{},"script":{"lang":"painless","source":"def read("#), "{script}");
+    assert!(script.ends_with(&format!("{parameters}\n")), "{script}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The local index as a sink and as a file.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fs;
 use std::future::{Ready, ready};
@@ -9,19 +10,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use revsync::operation::{Operation, Target};
 use revsync::plan::outcome::{Failure, Outcome, judge};
-use revsync::revision::{Document, MAX_VERSION, VersionType};
+use revsync::revision::{Cell, Cells, Document, MAX_VERSION, VersionType};
 use revsync::sink::local::Local;
 use revsync::sink::{Page, Sink, Survey, Tombstones};
 use rusqlite::Connection;
 
 use crate::conformance::Bench;
+use crate::merges::every_order_comes_to_one_document;
 
 /// Ready at once; the suite waits for a bench, because others start a server for it.
 fn bench() -> Ready<Option<Bench>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let local = Arc::new(Local::open(&folder.path().join("index.db")).expect("a new index"));
+    ready(Some(bench_of(local, Box::new(folder))))
+}
+
+fn bench_of(local: Arc<Local>, keep: Box<dyn Any + Send>) -> Bench {
     let (reader, searcher) = (Arc::clone(&local), Arc::clone(&local));
-    ready(Some(Bench {
+    Bench {
         sink: local,
         read: Box::new(move |index, id| {
             let found = reader.get(&index, &id).expect("the index can be read");
@@ -34,12 +40,13 @@ fn bench() -> Ready<Option<Bench>> {
             Box::pin(async move { found })
         }),
         index: "bench".to_owned(),
-        keep: Box::new(folder),
-    }))
+        keep,
+    }
 }
 
 mod conformance_of_the_local_index {
     crate::conformance_suite!(super::bench);
+    crate::merge_suite!(super::bench);
 }
 
 fn target(index: &str, id: &str, version: u64) -> Target {
@@ -56,6 +63,12 @@ fn delete(index: &str, id: &str, version: u64) -> Operation {
 
 fn tombstone(index: &str, id: &str, version: u64, time: u64) -> Operation {
     Operation::Tombstone { target: target(index, id, version), time }
+}
+
+/// A merge of one cell.
+fn merge(index: &str, id: &str, version: u64, name: &str, value: &str) -> Operation {
+    let columns = vec![Cell { name: name.to_owned(), version, value: Bytes::copy_from_slice(value.as_bytes()) }];
+    Operation::Merge { target: target(index, id, version), cells: Cells { erased: None, columns }.into(), time: 0 }
 }
 
 async fn write(local: &Local, operations: Vec<Operation>) -> Vec<u16> {
@@ -245,6 +258,72 @@ async fn two_writers_on_one_file_take_turns() {
 }
 
 #[tokio::test]
+async fn ten_thousand_orders_of_one_history_of_cells_come_to_one_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Arc::new(Local::open(&path).unwrap());
+    let bench = bench_of(local, Box::new(folder));
+    let fold = every_order_comes_to_one_document(&bench, 10_000).await;
+    let versions: Vec<String> = fold.columns.values().map(|column| column.version.to_string()).collect();
+    let kept = format!(r#"{{"erased":{},"versions":[{}]}}"#, fold.erased.unwrap(), versions.join(","));
+    let file = Connection::open(&path).unwrap();
+    let count = |query: &str| file.query_row(query, [], |row| row.get::<_, u64>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM cells"), 10_000);
+    assert_eq!(count(&format!("SELECT count(*) FROM cells WHERE row = '{kept}'")), 10_000, "{kept}");
+    assert_eq!(count("SELECT count(DISTINCT source || version) FROM documents"), 1, "not a byte differs");
+    assert_eq!(count("SELECT count(*) FROM tombstones"), 0);
+}
+
+#[tokio::test]
+async fn a_search_finds_a_merged_row_by_what_lives_of_it_and_by_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Local::open(&folder.path().join("index.db")).unwrap();
+    let erase = |id: &str, version| Operation::Merge {
+        target: target("a", id, version),
+        cells: Cells { erased: Some(version), columns: vec![] }.into(),
+        time: 0,
+    };
+    let merges = vec![
+        merge("a", "1", 1, "name", "\"porcelain\""),
+        merge("a", "1", 2, "note", "\"fragile\""),
+        merge("a", "1", 3, "note", "\"sturdy\""),
+    ];
+    assert_eq!(write(&local, merges).await, [201, 200, 200]);
+    let found = |text: &str| local.search(text, Some("a"), 10).unwrap().len();
+    assert_eq!([found("porcelain"), found("sturdy"), found("fragile"), found("porcelain sturdy")], [1, 1, 0, 1]);
+    assert_eq!(write(&local, vec![erase("1", 1)]).await, [200]);
+    assert_eq!([found("porcelain"), found("sturdy")], [0, 1]);
+    assert_eq!(local.get("a", "1").unwrap(), Some((3, r#"{"note":"sturdy"}"#.to_owned())));
+    assert_eq!(write(&local, vec![erase("1", 3)]).await, [200]);
+    assert_eq!((found("sturdy"), found("*"), local.count("a").unwrap()), (0, 0, 0));
+    assert_eq!(local.survey("a", u64::MAX).await.unwrap()[0].old, 1);
+    let swept = local.page("a", u64::MAX, None).await.unwrap().found.remove(0).target;
+    assert_eq!(write(&local, vec![Operation::Delete { target: swept }]).await, [200]);
+    assert_eq!(local.get("a", "1").unwrap(), None);
+    let late = vec![merge("a", "1", 3, "note", "\"late\""), merge("a", "1", 4, "note", "\"back\"")];
+    let replies = local.write(late.into()).await.unwrap();
+    assert_eq!(
+        (replies[0].noop, replies[1].noop, found("back")),
+        (true, false, 1),
+        "what was erased is remembered when the tombstone is gone"
+    );
+}
+
+#[tokio::test]
+async fn a_document_that_is_written_as_a_whole_again_is_no_row_of_cells_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Local::open(&path).unwrap();
+    write(&local, vec![merge("a", "1", 1, "x", "1"), merge("a", "2", 1, "x", "1")]).await;
+    assert_eq!(write(&local, vec![put("a", "1", 2, "{}"), delete("a", "2", 5), put("a", "3", 1, "{}")]).await, [200, 200, 201]);
+    let kept: u64 = Connection::open(&path).unwrap().query_row("SELECT count(*) FROM cells", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, 0);
+    let replies =
+        local.write([merge("a", "1", 9, "x", "1"), merge("a", "2", 5, "x", "1"), merge("a", "2", 6, "x", "1")].into()).await.unwrap();
+    assert_eq!((replies[0].status, replies[1].noop, replies[2].status), (400, true, 201));
+}
+
+#[tokio::test]
 async fn an_index_opened_for_reading_takes_no_writes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
@@ -291,23 +370,29 @@ fn an_index_of_a_newer_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     drop(Local::open(&path).unwrap());
-    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 3").unwrap();
+    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 4").unwrap();
     for error in [Local::open(&path).unwrap_err(), Local::open_existing(&path).unwrap_err()] {
-        assert!(error.to_string().starts_with("expected a local index of format 2 or older, found format 3 in "), "{error}");
+        assert!(error.to_string().starts_with("expected a local index of format 3 or older, found format 4 in "), "{error}");
     }
 }
 
-/// A file as the first format made it: the same, without tombstones.
-fn of_the_first_format(path: &Path) {
+/// A file as an older format made it: the same, without what that did not have.
+fn of_format(path: &Path, format: &str, without: &str) {
     drop(Local::open(path).unwrap());
-    Connection::open(path).unwrap().execute_batch("DROP TABLE tombstones; PRAGMA user_version = 1; PRAGMA journal_mode = DELETE").unwrap();
+    let change = format!("{without} PRAGMA user_version = {format}; PRAGMA journal_mode = DELETE");
+    Connection::open(path).unwrap().execute_batch(&change).unwrap();
 }
 
 #[tokio::test]
-async fn an_index_of_the_first_format_is_read_and_becomes_one_of_this_when_it_is_written() {
+async fn an_index_of_an_older_format_is_read_and_becomes_one_of_this_when_it_is_written() {
+    is_read_and_becomes_one_of_this("1", "DROP TABLE tombstones; DROP TABLE cells;").await;
+    is_read_and_becomes_one_of_this("2", "DROP TABLE cells;").await;
+}
+
+async fn is_read_and_becomes_one_of_this(format: &str, without: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
-    of_the_first_format(&path);
+    of_format(&path, format, without);
     let before = fs::read(&path).unwrap();
     let reader = Local::open_existing(&path).unwrap();
     assert_eq!((reader.get("a", "1").unwrap(), reader.indices().unwrap()), (None, vec![]));
@@ -317,7 +402,9 @@ async fn an_index_of_the_first_format_is_read_and_becomes_one_of_this_when_it_is
         let local = Local::open(&path).unwrap();
         let version = local.get("a", "1").unwrap().map_or(1, |(version, _)| version + 1);
         write(&local, vec![put("a", "1", version, "{}"), tombstone("a", "1", version + 1, 0)]).await;
+        write(&local, vec![merge("a", "2", version, "n", "1")]).await;
     }
+    assert_eq!(Local::open_existing(&path).unwrap().get("a", "2").unwrap(), Some((3, r#"{"n":1}"#.to_owned())));
     let (version, source) = Local::open_existing(&path).unwrap().get("a", "1").unwrap().unwrap();
     assert_eq!((version, source.as_str()), (4, r#"{"revsync":{"v":1,"deleted":true,"time":"1970-01-01T00:00:00Z"}}"#));
 }

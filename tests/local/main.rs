@@ -8,6 +8,7 @@ mod conformance;
 mod command;
 
 mod bulk_file;
+mod cells;
 mod checkpoint_commands;
 mod checkpoints;
 mod commands;
@@ -15,10 +16,13 @@ mod debezium;
 mod local_index;
 mod local_search;
 mod memory;
+#[path = "../support/merges.rs"]
+mod merges;
 #[path = "../support/peak.rs"]
 mod peak;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+mod row_changes;
 mod rules;
 #[path = "../support/shelves.rs"]
 mod shelves;

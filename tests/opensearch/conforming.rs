@@ -21,6 +21,7 @@ mod opensearch_2 {
         super::bench(0).await
     }
     crate::conformance_suite!(bench);
+    crate::merge_suite!(bench);
 }
 
 mod opensearch_3 {
@@ -28,16 +29,19 @@ mod opensearch_3 {
         super::bench(1).await
     }
     crate::conformance_suite!(bench);
+    crate::merge_suite!(bench);
 }
 
-async fn bench(server: usize) -> Option<Bench> {
+pub async fn bench(server: usize) -> Option<Bench> {
     let server = services::opensearch().get(server)?;
     let index = name("conformance");
     for index in [&index, &format!("{index}-other")] {
         // Whatever a statement puts into a document, no mapping is made of it.
         let settings = json!({"index.gc_deletes": "24h", "index.number_of_replicas": 0});
         let alias = json!({"is_write_index": true, "filter": {"bool": {"must_not": {"term": {"revsync.deleted": true}}}}});
-        let body = json!({"settings": settings, "mappings": {"dynamic": false}, "aliases": {index.as_str(): alias}});
+        let fields = json!({"revsync": {"properties": {"deleted": {"type": "boolean"}, "time": {"type": "date"}}}});
+        let mappings = json!({"dynamic": false, "properties": fields});
+        let body = json!({"settings": settings, "mappings": mappings, "aliases": {index.as_str(): alias}});
         put_to(server, &format!("{index}-000001"), body).await;
     }
     let (url, of_readers) = (server.url.clone(), server.url.clone());

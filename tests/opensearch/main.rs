@@ -18,6 +18,9 @@ mod live;
 #[path = "../support/log.rs"]
 mod log;
 mod memory;
+#[path = "../support/merges.rs"]
+mod merges;
+mod merging;
 mod operations;
 mod outages;
 #[path = "../support/peak.rs"]

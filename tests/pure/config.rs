@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use revsync::aws::Aws;
-use revsync::codec::Format;
+use revsync::codec::{Format, Rows};
 use revsync::config::{self, ByteSize, File, Overrides, Settings, SinkUrl, SourceUrl, Span};
 use revsync::error::Error;
 use revsync::plan::mapping::Deletes;
@@ -213,6 +213,12 @@ fn the_indices_of_tombstones_and_the_tables_of_plain_deletes_are_told_from_the_r
         rule("*", "deletes = \"delete\""),
     ];
     assert_eq!(told(&rules.concat()), ("person crm".to_owned(), "shop.*".to_owned(), Some("Log *".to_owned())));
+    let of_cells = [rule("Item", "rows = \"cells\""), rule("Kept", "rows = \"cells\"\ndeletes = \"keep\""), rule("Log", "")];
+    assert_eq!(told(&of_cells.concat()), ("item kept".to_owned(), String::new(), Some("Log".to_owned())), "they leave tombstones");
+    let options = || Overrides { rows: Some(Rows::Cells), ..Overrides::default() };
+    assert_eq!(resolved("", options()).unwrap().plainly_deleted(), Some(vec![]));
+    let some_whole = resolved(&[rule("Log", "rows = \"full\""), rule("*", "")].concat(), options()).unwrap();
+    assert_eq!(some_whole.plainly_deleted(), Some(vec!["Log"]));
     assert_eq!(told(&rules[..5].concat()).2.as_deref(), Some(""));
 }
 

@@ -31,6 +31,7 @@ mod line;
 mod log;
 mod log_format;
 mod memory;
+mod merging_model;
 mod messages;
 mod model;
 #[path = "../support/qldb_stream.rs"]

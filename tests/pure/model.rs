@@ -275,7 +275,7 @@ impl<'a> Auditor<'a> {
 }
 
 /// Time passes, or something is sent before its time, or nothing happens between two records.
-async fn meanwhile(dice: &mut Dice, line: &mut Deliver) {
+pub async fn meanwhile(dice: &mut Dice, line: &mut Deliver) {
     match dice.below(8) {
         0 => tokio::time::sleep(Duration::from_millis(dice.below(300) as u64)).await,
         1 => line.flush().await.unwrap(),
@@ -285,12 +285,12 @@ async fn meanwhile(dice: &mut Dice, line: &mut Deliver) {
     }
 }
 
-fn in_simulated_time(case: impl Future<Output = ()>) {
+pub fn in_simulated_time(case: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(case);
 }
 
-fn cases(short: u64) -> u64 {
+pub fn cases(short: u64) -> u64 {
     match std::env::var("REVSYNC_TEST_LONG").as_deref() {
         Ok("" | "0") | Err(_) => short,
         Ok(_) => short * 40,

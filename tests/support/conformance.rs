@@ -44,7 +44,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    fn target(&self, id: &str, version: u64, version_type: VersionType) -> Target {
+    pub(crate) fn target(&self, id: &str, version: u64, version_type: VersionType) -> Target {
         Target { index: self.index.as_str().into(), id: id.to_owned(), version, version_type, routing: None }
     }
 
@@ -103,7 +103,7 @@ impl Bench {
     }
 
     /// The ids that readers find.
-    async fn visible(&self) -> Vec<String> {
+    pub(crate) async fn visible(&self) -> Vec<String> {
         (self.visible)(self.index.clone()).await.into_iter().collect()
     }
 
@@ -114,7 +114,7 @@ impl Bench {
 }
 
 /// The time of every tombstone here, and what it then says.
-const TIME: u64 = 1_732_868_100_000;
+pub(crate) const TIME: u64 = 1_732_868_100_000;
 const TOMBSTONE: &str = r#"{"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z"}}"#;
 
 use Outcome::{Absent, Deleted, Indexed, Stale};
@@ -620,10 +620,10 @@ pub(crate) async fn any_order_with_tombstones_comes_to_the_fold(bench: &Bench) {
 }
 
 /// Numbers that are the same in every run (the splitmix64 generator).
-struct Seeded(u64);
+pub(crate) struct Seeded(pub(crate) u64);
 
 impl Seeded {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -631,7 +631,7 @@ impl Seeded {
         (mixed ^ (mixed >> 31)) as usize % bound
     }
 
-    fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }

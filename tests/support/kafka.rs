@@ -88,6 +88,24 @@ pub struct Sent {
     pub at: Option<u64>,
 }
 
+/// A message as it was read, by another client than ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    pub partition: i32,
+    pub offset: i64,
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl Received {
+    /// The value of its last header of a name.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let (_, value) = self.headers.iter().rfind(|(known, _)| known == name)?;
+        Some(String::from_utf8(value.clone()?).expect("text"))
+    }
+}
+
 impl Sent {
     /// A message to a partition, without a key.
     pub fn to(partition: i32, value: impl AsRef<[u8]>) -> Self {
@@ -197,6 +215,21 @@ impl Broker {
     /// What a group committed, by partition.
     pub fn committed(&self, group: &str, topic: &str) -> Vec<Option<i64>> {
         serde_json::from_value(self.ask(json!({ "do": "committed", "group": group, "topic": topic }))).expect("offsets")
+    }
+
+    /// All messages of a topic, partition by partition.
+    pub fn read(&self, topic: &str) -> Vec<Received> {
+        type Row = (i32, i64, Option<String>, Option<String>, Vec<(String, Option<String>)>);
+        let rows: Vec<Row> = serde_json::from_value(self.ask(json!({ "do": "read", "topic": topic }))).expect("messages");
+        let binary = |text: Option<String>| text.map(|text| STANDARD.decode(text).expect("Base64"));
+        let received = |(partition, offset, key, value, headers): Row| Received {
+            partition,
+            offset,
+            key: binary(key),
+            value: binary(value),
+            headers: headers.into_iter().map(|(name, value)| (name, binary(value))).collect(),
+        };
+        rows.into_iter().map(received).collect()
     }
 
     /// Removes the messages of a partition before this offset, as retention does.

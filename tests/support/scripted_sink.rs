@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bytes::Bytes;
 use revsync::error::Error;
 use revsync::operation::{Operation, Target};
+use revsync::plan::cells::Row;
 use revsync::plan::outcome::{Class, Failure, Reply};
 use revsync::record::Fault;
-use revsync::revision::VersionType;
+use revsync::revision::{Cells, VersionType};
 use revsync::sink::{Pending, Sink};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -87,12 +87,14 @@ struct State {
     chance: Option<Chance>,
     /// By index and id: the version, and the source where there is a document.
     documents: BTreeMap<(String, String), (u64, Option<String>)>,
+    /// Of documents that are merged, the rows that they are.
+    rows: BTreeMap<(String, String), Row>,
     requests: Vec<Request>,
     at_work: HashMap<(String, String), usize>,
     with_us: usize,
     most_with_us: usize,
-    /// Documents whose success was told, by the address of their bytes, which stay alive here.
-    told: HashMap<usize, Bytes>,
+    /// Operations whose success was told, by the address of what they carry, which stays alive here.
+    told: HashMap<usize, Operation>,
     violations: Vec<String>,
     /// What was refused because it came for the first time.
     seen: BTreeSet<String>,
@@ -122,6 +124,7 @@ impl ScriptedSink {
             script: VecDeque::new(),
             chance: None,
             documents: BTreeMap::new(),
+            rows: BTreeMap::new(),
             requests: Vec::new(),
             at_work: HashMap::new(),
             with_us: 0,
@@ -198,6 +201,11 @@ impl ScriptedSink {
     /// The version of a document or of its delete.
     pub(crate) fn version(&self, index: &str, id: &str) -> Option<u64> {
         self.state().documents.get(&(index.to_owned(), id.to_owned())).map(|(version, _)| *version)
+    }
+
+    /// A row that was merged.
+    pub(crate) fn row(&self, index: &str, id: &str) -> Option<Row> {
+        self.state().rows.get(&(index.to_owned(), id.to_owned())).cloned()
     }
 
     /// What must never happen and did.
@@ -293,6 +301,15 @@ fn key(target: &Target) -> (String, String) {
     (target.index.to_string(), target.id.clone())
 }
 
+/// The address of what an operation carries, which its copies share.
+fn address(operation: &Operation) -> Option<usize> {
+    match operation {
+        Operation::Index { document, .. } => Some(document.as_bytes().as_ptr() as usize),
+        Operation::Merge { cells, .. } => Some(Arc::as_ptr(cells) as usize),
+        Operation::Delete { .. } | Operation::Tombstone { .. } => None,
+    }
+}
+
 impl State {
     fn receive(&mut self, operations: &[Operation]) -> Vec<(String, String)> {
         self.with_us += 1;
@@ -308,14 +325,15 @@ impl State {
         });
         let mut documents = Vec::new();
         for operation in operations {
-            let document = key(operation.target());
-            if self.at_work.insert(document.clone(), 1).is_some() {
-                self.violations.push(format!("{} while another operation on it is under way", shown(operation)));
+            // Merges of one document may be under way together: they come to the same in any order.
+            if !matches!(operation, Operation::Merge { .. }) {
+                let document = key(operation.target());
+                if self.at_work.insert(document.clone(), 1).is_some() {
+                    self.violations.push(format!("{} while another operation on it is under way", shown(operation)));
+                }
+                documents.push(document);
             }
-            documents.push(document);
-            if let Operation::Index { document, .. } = operation
-                && self.told.contains_key(&(document.as_bytes().as_ptr() as usize))
-            {
+            if address(operation).is_some_and(|address| self.told.contains_key(&address)) {
                 self.violations.push(format!("{} again after its success was told", shown(operation)));
             }
         }
@@ -331,7 +349,7 @@ impl State {
             return Step::Proper;
         }
         chance.left -= 1;
-        by_chance(&mut chance.dice, operations.len())
+        by_chance(&mut chance.dice, operations)
     }
 
     fn write(&mut self, operations: &[Operation], answers: &[(usize, Reply)]) -> Result<Vec<Reply>, Failure> {
@@ -360,16 +378,23 @@ impl State {
                     return reply;
                 }
             }
-            (self.rules.refuses)(operation).unwrap_or_else(|| self.documents.apply(operation))
+            (self.rules.refuses)(operation).unwrap_or_else(|| match operation {
+                Operation::Merge { cells, .. } => {
+                    let (key, row) = (key(operation.target()), self.rows.entry(key(operation.target())).or_default());
+                    merge(key, row, cells, &mut self.documents)
+                }
+                _ => self.documents.apply(operation),
+            })
         };
         Ok(operations.iter().enumerate().map(reply).collect())
     }
 
     fn tell(&mut self, operations: &[Operation], replies: &[Reply]) {
         for (operation, reply) in operations.iter().zip(replies) {
-            let done = reply.error.as_ref().is_none_or(|error| error.kind == "version_conflict_engine_exception");
-            if let (true, Operation::Index { document, .. }) = (done, operation) {
-                self.told.insert(document.as_bytes().as_ptr() as usize, document.0.clone());
+            let stale = |error: &Fault| error.kind == "version_conflict_engine_exception" && !matches!(operation, Operation::Merge { .. });
+            let done = reply.error.as_ref().is_none_or(stale);
+            if let (true, Some(address)) = (done, address(operation)) {
+                self.told.insert(address, operation.clone());
             }
         }
     }
@@ -397,15 +422,25 @@ impl Versioned for BTreeMap<(String, String), (u64, Option<String>)> {
             }
             Operation::Delete { .. } => (None, if existed { 200 } else { 404 }),
             Operation::Tombstone { .. } => (None, if existed { 200 } else { 201 }),
-            Operation::Merge { .. } => return Reply::error(400, "illegal_argument_exception", "this server merges nothing"),
+            Operation::Merge { .. } => panic!("a merge goes by the versions of its cells"),
         };
         self.insert(key(target), (target.version, source));
         Reply::ok(status)
     }
 }
 
+fn merge(key: (String, String), row: &mut Row, cells: &Cells, documents: &mut BTreeMap<(String, String), (u64, Option<String>)>) -> Reply {
+    if !row.merge(cells) {
+        return Reply::noop();
+    }
+    let source = row.document().map(|document| String::from_utf8(document.as_bytes().to_vec()).expect("UTF-8"));
+    let existed = documents.insert(key, (row.version(), source)).is_some();
+    Reply::ok(if existed { 200 } else { 201 })
+}
+
 /// A fault that passes.
-fn by_chance(dice: &mut Dice, operations: usize) -> Step {
+fn by_chance(dice: &mut Dice, sent: &[Operation]) -> Step {
+    let operations = sent.len();
     let after = dice.percent(20).then(|| Duration::from_millis(dice.below(5_000) as u64));
     let class = *dice.pick(&[Class::Throttled, Class::Unavailable, Class::Blocked]);
     let failure = Failure::Retry { class, what: "by chance".to_owned(), after };
@@ -424,10 +459,14 @@ fn by_chance(dice: &mut Dice, operations: usize) -> Step {
                 Reply::error(404, "index_not_found_exception", "no such index"),
             ];
             let mut answers = Vec::new();
-            for place in 0..operations {
-                if dice.percent(50) {
-                    answers.push((place, dice.pick(&errors).clone()));
+            for (place, operation) in sent.iter().enumerate() {
+                if !dice.percent(50) {
+                    continue;
                 }
+                // Somebody else wrote the row between the look at it and the write.
+                let contended = matches!(operation, Operation::Merge { .. }) && dice.percent(30);
+                let conflict = || Reply::error(409, "version_conflict_engine_exception", "version conflict");
+                answers.push((place, if contended { conflict() } else { dice.pick(&errors).clone() }));
             }
             Step::Answer(answers)
         }

@@ -149,11 +149,19 @@ pub(super) fn refuse_missing(command: &str, file: &File, over: &Overrides) -> Re
     Ok(())
 }
 
-/// Refuses a file that would be read as the source and written over, or written by two.
+/// Refuses a file that would be read as the source and written over, or written by two, and a topic that would be read and written at once.
 ///
 /// # Errors
 /// It names both.
-pub(super) fn refuse_one_file_for_two(settings: &Settings) -> Result<(), Error> {
+pub(super) fn refuse_one_place_for_two(settings: &Settings) -> Result<(), Error> {
+    #[cfg(feature = "kafka")]
+    if let (Some(SourceUrl::Kafka(source)), Place::Topic(letters)) = (&settings.source.url, &settings.dead_letters.place)
+        && source.topics.includes(&letters.name)
+        && letters.servers.split(',').any(|server| source.servers.iter().any(|known| known == server))
+    {
+        let what = format!("the source {source} includes the topic of the dead letters, {}: each would be read as a record", letters.name);
+        return Err(Error::usage(what).help("name another topic for the dead letters, or topics of the source that leave it out"));
+    }
     let letters = if let Place::File(path) = &settings.dead_letters.place { Some(path) } else { None };
     let sink = match &settings.sink.url {
         SinkUrl::BulkFile(path) | SinkUrl::Local(path) => Some(path),
@@ -207,7 +215,7 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
             rows: rule.rows.unwrap_or(settings.source.rows),
         })
     };
-    Mapping::new(settings.tables.iter().map(rule).collect::<Result<_, Error>>()?)
+    Ok(Mapping::new(settings.tables.iter().map(rule).collect::<Result<_, Error>>()?)?.with_rows(settings.source.rows))
 }
 
 /// The decoder, with each table's choices.

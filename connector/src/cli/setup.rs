@@ -92,7 +92,7 @@ fn needed(settings: &Settings, gc_deletes: &str, names: &[String]) -> String {
 "
         ));
     }
-    if settings.tables.iter().any(|rule| rule.deletes == Deletes::Tombstone) {
+    if settings.all_deletes().iter().any(|(_, deletes)| *deletes == Deletes::Tombstone) {
         text.push_str("  A job that runs revsync sweep now and then, once a day say: until then every delete leaves a tombstone.\n");
     }
     text

@@ -81,7 +81,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
 /// Opens both ends, and whatever cannot work is found here.
 async fn prepare(settings: &Settings) -> Result<(Scan, Deliver), Error> {
     let mapping = line::mapping(settings)?;
-    line::refuse_one_file_for_two(settings)?;
+    line::refuse_one_place_for_two(settings)?;
     let scan = line::scan(settings).await?;
     let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     let sink = line::reached_sink(settings).await?;

@@ -237,10 +237,11 @@ impl Default for CheckpointsSection {
 #[serde(default, deny_unknown_fields)]
 pub struct DeadLettersSection {
     /// The place, which will hold content of documents: `file:PATH`, appended to; `sqs://HOST/ACCOUNT/QUEUE`, an SQS queue's URL with sqs in
-    /// place of https; or `s3://BUCKET[/PREFIX]`, an object for each. Behind the last two, `?region=…&endpoint=…` may stand.
+    /// place of https; `s3://BUCKET[/PREFIX]`, an object for each; or `kafka://HOST:PORT[,HOST:PORT]/TOPIC`, a message for each. Behind a queue
+    /// and a bucket, `?region=…&endpoint=…` may stand.
     /// Default: `file:revsync-dead-letters.jsonl`.
     pub url: Option<String>,
-    /// Where those go that are larger than a message of the queue may be: `s3://BUCKET[/PREFIX]`; a queue needs it. Default: none.
+    /// Where those go that are larger than a message of the queue or topic may be: `s3://BUCKET[/PREFIX]`; a queue needs it. Default: none.
     pub large: Option<String>,
     /// Properties of the Kafka client of a topic, as for the source. Default: those of the source.
     pub properties: Properties,
@@ -291,7 +292,8 @@ pub struct TableRule {
     #[serde(default)]
     pub key: Vec<String>,
     /// What a put of a row carries: `full`, the whole row; or `cells`, some of its columns, each of which is merged into the document by its own
-    /// version (Lindorm's legacy format). Default: `full`.
+    /// version (Lindorm's legacy format). A row of which everything was deleted then leaves a tombstone, whatever `deletes` says; the index is
+    /// one that nothing but merges has written. Default: `full`.
     #[serde(default)]
     pub rows: Option<Rows>,
     /// What columns become, by their names, such as `{ "f:stock" = "long" }`: `string`, `long`, `double`, `decimal`, `boolean`, `timestamp-ms`,

@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::file::TableRule;
 use super::settings::Settings;
 use super::units::Span;
+use crate::codec::Rows;
 use crate::error::Error;
+use crate::plan::deletes::of_rows;
 use crate::plan::mapping::Deletes;
 use crate::plan::names::default_index;
 use crate::sink::opensearch;
@@ -41,7 +43,7 @@ impl Settings {
     /// The indices that rules with tombstones name, where they can be told, and the names of the rules whose indices cannot.
     pub fn tombstone_indices(&self) -> (Vec<String>, Vec<&str>) {
         let (mut indices, mut untold) = (Vec::new(), Vec::new());
-        for rule in self.tables.iter().filter(|rule| rule.deletes == Deletes::Tombstone) {
+        for rule in self.tables.iter().filter(|rule| self.deletes(rule) == Deletes::Tombstone) {
             match index(rule) {
                 Some(index) if !indices.contains(&index) => indices.push(index),
                 Some(_) => {}
@@ -53,8 +55,22 @@ impl Settings {
 
     /// The tables that get plain deletes, as rules name them; `None` where there are no rules, and all do.
     pub fn plainly_deleted(&self) -> Option<Vec<&str>> {
-        let plain = |rule: &&TableRule| rule.deletes == Deletes::Delete;
-        (!self.tables.is_empty()).then(|| self.tables.iter().filter(plain).map(|rule| rule.name.as_str()).collect())
+        let plain = |rule: &&TableRule| self.deletes(rule) == Deletes::Delete;
+        let some = !self.tables.is_empty() || self.source.rows == Rows::Cells;
+        some.then(|| self.tables.iter().filter(plain).map(|rule| rule.name.as_str()).collect())
+    }
+
+    /// What deletes are by a rule.
+    pub fn deletes(&self, rule: &TableRule) -> Deletes {
+        of_rows(rule.deletes, rule.rows.unwrap_or(self.source.rows))
+    }
+
+    /// What deletes are by the rules, by the pattern of each; for all tables where there are none.
+    pub fn all_deletes(&self) -> Vec<(String, Deletes)> {
+        if self.tables.is_empty() {
+            return vec![("*".to_owned(), of_rows(Deletes::default(), self.source.rows))];
+        }
+        self.tables.iter().map(|rule| (rule.name.clone(), self.deletes(rule))).collect()
     }
 
     /// The mappings that the rules name, by index.

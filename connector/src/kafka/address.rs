@@ -45,6 +45,17 @@ impl Address {
     }
 }
 
+#[cfg(feature = "kafka")]
+impl Topics {
+    /// Whether a topic of this name is among them.
+    pub fn includes(&self, topic: &str) -> bool {
+        match self {
+            Self::Named(names) => names.iter().any(|name| name == topic),
+            Self::Pattern(pattern) => regex_lite::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(topic)),
+        }
+    }
+}
+
 impl fmt::Display for Topics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,5 +1,6 @@
 //! What goes into one request: cut by bytes and operations, and of several revisions of one document only the highest.
 //!
+//! Of several merges into one document every one is sent, in the order in which they came: each has something that the others do not have.
 //! A revision that was left out is kept until its winner has an outcome: should the winner turn out to be poison, the next highest takes
 //! its place, so that an index always holds the highest version that it can hold.
 
@@ -68,10 +69,14 @@ impl<T> Batch<T> {
         !self.slots.is_empty() && (self.slots.len() >= cut.operations || self.bytes + operation.size() > cut.bytes)
     }
 
-    /// Takes an operation in, in the place of a lower one or beside a higher one of the same document.
+    /// Takes an operation in, in the place of a lower one or beside a higher one of the same document. A merge stands for itself.
     pub fn push(&mut self, operation: Operation, attached: T) {
+        if matches!(operation, Operation::Merge { .. }) {
+            self.bytes += operation.size();
+            self.slots.push(Slot { operation, attached, superseded: Vec::new() });
+            return;
+        }
         let target = operation.target();
-        // A merge is never left out; there is none yet, and every other kind replaces the whole document.
         match self.places.entry((target.index.clone(), target.id.clone())) {
             Entry::Vacant(place) => {
                 place.insert(self.slots.len());
@@ -114,6 +119,7 @@ impl<T> Batch<T> {
 mod tests {
     use super::*;
     use crate::operation::Target;
+    use crate::revision::Cells;
 
     fn delete(id: &str, version: u64, version_type: VersionType) -> Operation {
         Operation::Delete { target: Target { index: "i".into(), id: id.into(), version, version_type, routing: None } }
@@ -146,6 +152,23 @@ mod tests {
         batch.push(delete("a", 7, VersionType::ExternalGte), 0);
         batch.push(delete("a", 7, VersionType::ExternalGte), 1);
         assert_eq!(sent(&mut batch), [("a".into(), 7, 1, vec![0])]);
+    }
+
+    #[test]
+    fn merges_of_one_document_are_all_sent_in_the_order_in_which_they_came() {
+        let mut batch = Batch::default();
+        let merge = |version| {
+            let target = Target { index: "i".into(), id: "a".into(), version, version_type: VersionType::ExternalGte, routing: None };
+            Operation::Merge { target, cells: Cells { erased: Some(version), columns: vec![] }.into(), time: 0 }
+        };
+        let size = merge(1).size();
+        for (i, version) in [3, 1, 3, 2].into_iter().enumerate() {
+            assert!(!batch.is_full_for(&merge(version), Cut { bytes: 4 * size, operations: 4 }));
+            batch.push(merge(version), i as u32);
+        }
+        assert!(batch.is_full_for(&merge(1), Cut { bytes: 4 * size, operations: 9 }));
+        let one = |version, attached| ("a".to_owned(), version, attached, vec![]);
+        assert_eq!(sent(&mut batch), [one(3, 0), one(1, 1), one(3, 2), one(2, 3)]);
     }
 
     #[test]

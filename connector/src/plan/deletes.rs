@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::mapping::{Deletes, Rule};
 use super::names::{default_index, matches, squashed};
+use crate::codec::Rows;
 
 /// How long OpenSearch remembers a delete where `index.gc_deletes` is not set (`IndexSettings.DEFAULT_GC_DELETES`).
 pub const DEFAULT_GC_DELETES: Duration = Duration::from_secs(60);
@@ -14,7 +15,16 @@ pub const DEFAULT_GC_DELETES: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Default)]
 pub struct IndexDeletes {
     /// In the order of the rules; `None` where there are none.
-    rules: Option<Vec<(Names, Deletes)>>,
+    rules: Option<Vec<(Names, Kind)>>,
+    /// Without rules, what a put of a row carries.
+    rows: Rows,
+}
+
+/// What an index gets by a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    deletes: Deletes,
+    rows: Rows,
 }
 
 /// The indices of one rule.
@@ -30,19 +40,37 @@ enum Names {
 }
 
 impl IndexDeletes {
-    /// By these rules.
-    pub(super) fn of(rules: &[Rule]) -> Self {
-        let named = |rule: &Rule| Some((names(rule)?, rule.deletes));
-        Self { rules: (!rules.is_empty()).then(|| rules.iter().filter_map(named).collect()) }
+    /// By these rules; `rows` is what a put of a row carries where there are none.
+    pub(super) fn of(rules: &[Rule], rows: Rows) -> Self {
+        let named = |rule: &Rule| Some((names(rule)?, Kind { deletes: of_rows(rule.deletes, rule.rows), rows: rule.rows }));
+        Self { rules: (!rules.is_empty()).then(|| rules.iter().filter_map(named).collect()), rows }
     }
 
     /// Whether the index can get deletes of this kind.
     pub fn may(&self, index: &str, deletes: Deletes) -> bool {
-        let Some(rules) = &self.rules else { return deletes == Deletes::default() };
+        self.any(index, |kind| kind.deletes == deletes)
+    }
+
+    /// Whether the index can get rows that are put together from cells.
+    pub fn may_merge(&self, index: &str) -> bool {
+        self.any(index, |kind| kind.rows == Rows::Cells)
+    }
+
+    fn any(&self, index: &str, is: impl Fn(&Kind) -> bool) -> bool {
+        let Some(rules) = &self.rules else { return is(&Kind { deletes: of_rows(Deletes::default(), self.rows), rows: self.rows }) };
         let fitting = |one: bool| rules.iter().filter(move |(names, _)| matches!(names, Names::One(_)) == one && names.fit(index));
         // Two tables come to one index only where rules name it for both, so a rule that names it leaves no room for a pattern.
         let named = fitting(true).next().is_some();
-        fitting(named).any(|(_, of_rule)| *of_rule == deletes)
+        fitting(named).any(|(_, kind)| is(kind))
+    }
+}
+
+/// What deletes are where a put carries this: a row that is put together from cells leaves a tombstone, whatever the rule says, because it has
+/// to keep up to which version it was erased.
+pub fn of_rows(deletes: Deletes, rows: Rows) -> Deletes {
+    match rows {
+        Rows::Full => deletes,
+        Rows::Cells => Deletes::Tombstone,
     }
 }
 
@@ -111,23 +139,26 @@ mod tests {
 
     #[test]
     fn without_rules_every_index_gets_plain_deletes() {
-        assert_eq!(all(&IndexDeletes::of(&[]), "person"), [Deletes::Delete]);
+        assert_eq!(all(&IndexDeletes::of(&[], Rows::Full), "person"), [Deletes::Delete]);
         assert_eq!(all(&IndexDeletes::default(), "person"), [Deletes::Delete]);
     }
 
     #[test]
     fn a_rule_tells_the_deletes_of_its_indices_and_of_no_other() {
         use Deletes::{Delete, Keep, Tombstone};
-        let deletes = IndexDeletes::of(&[
-            rule("Person", None, Tombstone),
-            rule("Audit", Some("log"), Keep),
-            rule("shop.*", None, Tombstone),
-            rule("HTTP*", Some("web-{table}-v1"), Tombstone),
-            rule("a*", Some("both"), Delete),
-            rule("b*", Some("both"), Tombstone),
-            rule("*", Some("rest-{table}"), Delete),
-            rule("***", None, Delete),
-        ]);
+        let deletes = IndexDeletes::of(
+            &[
+                rule("Person", None, Tombstone),
+                rule("Audit", Some("log"), Keep),
+                rule("shop.*", None, Tombstone),
+                rule("HTTP*", Some("web-{table}-v1"), Tombstone),
+                rule("a*", Some("both"), Delete),
+                rule("b*", Some("both"), Tombstone),
+                rule("*", Some("rest-{table}"), Delete),
+                rule("***", None, Delete),
+            ],
+            Rows::Full,
+        );
         for (index, expected) in [
             ("person", &[Tombstone][..]),
             ("log", &[Keep]),
@@ -139,10 +170,24 @@ mod tests {
         ] {
             assert_eq!(all(&deletes, index), expected, "{index}");
         }
-        let named = IndexDeletes::of(&[rule("Person", None, Delete), rule("*", None, Tombstone)]);
+        let named = IndexDeletes::of(&[rule("Person", None, Delete), rule("*", None, Tombstone)], Rows::Full);
         assert_eq!(all(&named, "person"), [Delete], "no other table can come to the index that is named");
         assert_eq!(all(&named, "vehicle"), [Tombstone]);
-        assert_eq!(all(&IndexDeletes::of(&[rule("Person", None, Tombstone)]), "vehicle"), [] as [Deletes; 0]);
+        assert_eq!(all(&IndexDeletes::of(&[rule("Person", None, Tombstone)], Rows::Full), "vehicle"), [] as [Deletes; 0]);
+    }
+
+    #[test]
+    fn an_index_of_rows_put_together_from_cells_gets_tombstones_whatever_its_rule_says() {
+        use Deletes::{Delete, Keep, Tombstone};
+        let cells = |deletes| Rule { rows: Rows::Cells, ..rule("Item", None, deletes) };
+        for deletes in [Delete, Keep, Tombstone] {
+            let of = IndexDeletes::of(&[cells(deletes), rule("*", None, Delete)], Rows::Full);
+            assert_eq!((all(&of, "item"), of.may_merge("item")), (vec![Tombstone], true));
+            assert_eq!((all(&of, "person"), of.may_merge("person")), (vec![Delete], false));
+        }
+        let without_rules = IndexDeletes::of(&[], Rows::Cells);
+        assert_eq!((all(&without_rules, "item"), without_rules.may_merge("item")), (vec![Tombstone], true));
+        assert!(!IndexDeletes::default().may_merge("item"));
     }
 
     proptest! {
@@ -156,7 +201,7 @@ mod tests {
             let rule = rule(&format!("{start}*{end}"), Some(template), Deletes::Tombstone);
             if let Some(name) = default_index(&format!("{start}{middle}{end}")) {
                 let index = template.replace("{table}", &name);
-                prop_assert!(IndexDeletes::of(&[rule]).may(&index, Deletes::Tombstone), "{}", index);
+                prop_assert!(IndexDeletes::of(&[rule], Rows::Full).may(&index, Deletes::Tombstone), "{}", index);
             }
         }
     }

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::cells;
 use super::deletes::IndexDeletes;
 use super::filter::Filter;
 use super::names::{default_index, index_name_problem, matches};
@@ -21,7 +22,7 @@ use crate::memory;
 use crate::metrics::Skip;
 use crate::operation::{Operation, Target};
 use crate::record::Fault;
-use crate::revision::{Change, Document, MAX_VERSION, Revision};
+use crate::revision::{Cell, Cells, Change, Document, MAX_VERSION, Revision};
 
 /// Bytes of UTF-8 that an `_id` may have (`IndexRequest.validate`).
 pub const MAX_ID: usize = 512;
@@ -100,6 +101,8 @@ const REMEMBERED_TABLES: usize = 1_000;
 #[derive(Debug, Clone, Default)]
 pub struct Mapping {
     rules: Vec<Rule>,
+    /// Without rules, what a put of a row carries.
+    rows: Rows,
     tables: HashMap<Arc<str>, Destination>,
     /// The table that came to an index first, and whether a rule named the index for it.
     owners: HashMap<Arc<str>, (Arc<str>, bool)>,
@@ -125,13 +128,25 @@ impl Mapping {
             if rule.deletes == Deletes::Tombstone && rule.metadata_field.as_deref() == Some(FIELD) {
                 return Err(named(format!("metadata_field: expected another name than \"{FIELD}\", which is that of tombstones")));
             }
+            if rule.rows == Rows::Cells
+                && let Some(problem) = cells_problem(rule)
+            {
+                return Err(named(format!("rows = \"cells\": {problem}")));
+            }
         }
         Ok(Self { rules, ..Self::default() })
     }
 
+    /// Says what a put of a row carries where there are no rules; by default the whole row.
+    #[must_use]
+    pub fn with_rows(mut self, rows: Rows) -> Self {
+        self.rows = rows;
+        self
+    }
+
     /// Which deletes an index can get by these rules.
     pub fn deletes(&self) -> IndexDeletes {
-        IndexDeletes::of(&self.rules)
+        IndexDeletes::of(&self.rules, self.rows)
     }
 
     /// Decides about one revision. `now` is the time that a tombstone bears, in milliseconds since 1970 (UTC).
@@ -158,7 +173,8 @@ impl Mapping {
         };
         // An earlier revision may have matched.
         let revision = if leaves { Revision { change: Change::Delete, ..revision } } else { revision };
-        Ok((planned(revision, index, rule, now).unwrap_or_else(Planned::Fault), leaves))
+        let rows = rule.map_or(self.rows, |rule| rule.rows);
+        Ok((planned(revision, index, rule, rows, now).unwrap_or_else(Planned::Fault), leaves))
     }
 
     fn destination(&mut self, table: &Arc<str>) -> Result<Destination, Error> {
@@ -206,28 +222,86 @@ impl Mapping {
     }
 }
 
-/// What becomes of a revision of an index, as the rule wants it.
-fn planned(revision: Revision, index: Arc<str>, rule: Option<&Rule>, now: u64) -> Result<Planned, Fault> {
+/// What a revision comes to in its index.
+enum State {
+    Document(Document),
+    Merged(Cells),
+    Gone,
+}
+
+/// What becomes of a revision of an index, as the rule wants it. `rows` is what a put carries.
+fn planned(revision: Revision, index: Arc<str>, rule: Option<&Rule>, rows: Rows, now: u64) -> Result<Planned, Fault> {
     let deletes = rule.map_or_else(Deletes::default, |r| r.deletes);
-    let document = match revision.change {
+    let state = match revision.change {
         Change::Redaction => return Ok(Planned::Skip(Skip::Redacted)),
+        Change::Put(_) | Change::Delete if rows == Rows::Cells => {
+            let reason =
+                "expected columns with a version each, as rows = \"cells\" has it, found a whole row; this table needs rows = \"full\"";
+            return Err(Fault::new("whole_row", reason));
+        }
         Change::Delete if deletes == Deletes::Keep => return Ok(Planned::Skip(Skip::Filtered)),
-        Change::Delete => None,
-        Change::Cells(_) => return Err(Fault::new("unusable_revision", "cells")),
-        Change::Put(document) => Some(shape(document, revision.metadata.as_ref(), rule)?),
+        Change::Delete => State::Gone,
+        Change::Cells(cells) => {
+            let erases = cells.erased.is_some();
+            let cells = chosen(cells, rule, deletes)?;
+            match (cells.columns.is_empty(), cells.erased) {
+                (true, None) => return Ok(Planned::Skip(if erases { Skip::Filtered } else { Skip::NoChange })),
+                _ => State::Merged(cells),
+            }
+        }
+        Change::Put(document) => State::Document(shape(document, revision.metadata.as_ref(), rule)?),
     };
-    if revision.version > MAX_VERSION {
-        let reason = format!("expected a version of at most {MAX_VERSION}, found {}", revision.version);
+    // What a merge bears is for people, and of what was left of it.
+    let version = if let State::Merged(cells) = &state { cells::version(cells) } else { revision.version };
+    if version > MAX_VERSION {
+        let reason = format!("expected a version of at most {MAX_VERSION}, found {version}");
         return Err(Fault::new("version_out_of_range", reason));
     }
     let routing = rule.and_then(|r| r.routing.as_ref()).map(|r| r.replace("{id}", &revision.id).replace("{table}", &revision.table));
     let id = usable_id(revision.id, rule.map_or(LongIds::Reject, |r| r.long_ids))?;
-    let target = Target { index, id, version: revision.version, version_type: revision.version_type, routing };
-    Ok(Planned::Operation(match document {
-        Some(document) => Operation::Index { target, document },
-        None if deletes == Deletes::Tombstone => Operation::Tombstone { target, time: now },
-        None => Operation::Delete { target },
+    let target = Target { index, id, version, version_type: revision.version_type, routing };
+    Ok(Planned::Operation(match state {
+        State::Document(document) => Operation::Index { target, document },
+        State::Merged(cells) => Operation::Merge { target, cells: Arc::new(cells), time: now },
+        State::Gone if deletes == Deletes::Tombstone => Operation::Tombstone { target, time: now },
+        State::Gone => Operation::Delete { target },
     }))
+}
+
+/// The cells as the rule wants them: columns chosen, within the size that any request could carry, and without what they erase themselves.
+fn chosen(cells: Cells, rule: Option<&Rule>, deletes: Deletes) -> Result<Cells, Fault> {
+    let mut cells = cells::settled(cells);
+    if let Some(rule) = rule {
+        let kept = |name: &str| (rule.fields.is_empty() || rule.fields.has(name)) && !rule.exclude.has(name);
+        cells.columns.retain(|cell| kept(&cell.name));
+    }
+    if deletes == Deletes::Keep {
+        cells.erased = None;
+    }
+    if cells.columns.iter().any(|cell| cell.name == FIELD) {
+        let reason =
+            format!("expected columns of other names than \"{FIELD}\", which holds their versions; exclude = [\"{FIELD}\"] leaves it out");
+        return Err(Fault::new("unusable_column", reason));
+    }
+    let size: usize = cells.columns.iter().map(Cell::size).sum();
+    if size > DOCUMENT_LIMIT { Err(too_large(size)) } else { Ok(cells) }
+}
+
+fn too_large(size: usize) -> Fault {
+    Fault::new("document_too_large", format!("expected a document of at most {DOCUMENT_LIMIT} bytes, found {size}"))
+}
+
+/// Why a rule cannot hold where a row is put together from cells: no change has the whole row.
+fn cells_problem(rule: &Rule) -> Option<&'static str> {
+    if rule.filter.is_some() {
+        return Some("expected no where, which has to see the whole row, and a change carries only some columns of it");
+    }
+    if rule.metadata_field.is_some() {
+        return Some("expected no metadata_field: a row comes from many changes, and no one of them describes it");
+    }
+    let names = rule.fields.are_names() && rule.exclude.are_names();
+    (!names)
+        .then_some("fields and exclude choose among columns: expected their names (one with dots in double quotes), found a path into one")
 }
 
 /// Checks that a template has no placeholder but the known ones: a document's fields can change, and an id must stay in one place.
@@ -278,10 +352,7 @@ fn shape(document: Document, metadata: Option<&Document>, rule: Option<&Rule>) -
     project(document.as_bytes(), &rule.fields, &rule.exclude, field.map(|(name, value)| (name, value.as_bytes())), &mut out)
         .ok_or_else(undecodable)?;
     if out.len() > DOCUMENT_LIMIT {
-        return Err(Fault::new(
-            "document_too_large",
-            format!("expected a document of at most {DOCUMENT_LIMIT} bytes, found {}", out.len()),
-        ));
+        return Err(too_large(out.len()));
     }
     // What is left may be a small part of what there was room for.
     Ok(Document(memory::copy(&out)))
@@ -499,5 +570,107 @@ mod tests {
         }
         let mut mapping = mapping([Rule { routing: Some("{table}/{id}".into()), ..rule("Person", None) }]);
         assert_eq!(target(mapping.plan(put("Person", "a"), NOW).unwrap()).routing.as_deref(), Some("Person/a"));
+    }
+
+    fn cells_of(erased: Option<u64>, columns: &[(&str, u64, &'static str)]) -> Change {
+        let cell = |(name, version, value): &(&str, u64, &'static str)| Cell {
+            name: (*name).to_owned(),
+            version: *version,
+            value: Bytes::from_static(value.as_bytes()),
+        };
+        Change::Cells(Cells { erased, columns: columns.iter().map(cell).collect() })
+    }
+
+    fn merging(rule: Rule) -> Mapping {
+        mapping([Rule { rows: Rows::Cells, ..rule }])
+    }
+
+    /// The version of a merge, up to which version it erases, and the names of its columns.
+    fn merged(planned: Planned) -> (u64, Option<u64>, String) {
+        match planned {
+            Planned::Operation(Operation::Merge { target, cells, time: NOW }) => {
+                let names: Vec<&str> = cells.columns.iter().map(|cell| cell.name.as_str()).collect();
+                (target.version, cells.erased, names.join(" "))
+            }
+            other => panic!("expected a merge, found {other:?}"),
+        }
+    }
+
+    #[test]
+    fn cells_become_a_merge_whose_version_is_the_highest_of_them() {
+        let mut mapping = merging(Rule { routing: Some("{id}".into()), ..rule("*", Some("items")) });
+        let change = cells_of(Some(3), &[("a", 3, "1"), ("b", 9, "2"), ("c", 4, "null")]);
+        let planned = mapping.plan(revision("shop.item", "MX", change), NOW).unwrap();
+        let Planned::Operation(operation) = &planned else { panic!("{planned:?}") };
+        assert_eq!(
+            (&*operation.target().index, operation.target().id.as_str(), operation.target().routing.as_deref()),
+            ("items", "MX", Some("MX"))
+        );
+        assert_eq!(merged(planned), (9, Some(3), "b c".into()), "what it erases itself is not sent");
+        let erasing = mapping.plan(revision("shop.item", "MX", cells_of(Some(7), &[])), NOW).unwrap();
+        assert_eq!(merged(erasing), (7, Some(7), String::new()));
+        let nothing = mapping.plan(revision("shop.item", "MX", cells_of(None, &[])), NOW).unwrap();
+        assert_eq!(nothing, Planned::Skip(Skip::NoChange));
+    }
+
+    #[test]
+    fn fields_and_exclude_choose_among_the_columns_by_their_names() {
+        let paths = |names: &[&str]| Paths::parse(names).unwrap();
+        let change = || revision("T", "1", cells_of(None, &[("a", 1, "1"), ("f.x", 2, "2"), ("revsync", 3, "3")]));
+        let planned = |rule: Rule| merging(rule).plan(change(), NOW).unwrap();
+        assert_eq!(merged(planned(Rule { fields: paths(&["a", "\"f.x\""]), ..rule("*", None) })), (2, None, "a f.x".into()));
+        assert_eq!(merged(planned(Rule { exclude: paths(&["a", "revsync"]), ..rule("*", None) })), (2, None, "f.x".into()));
+        assert_eq!(fault(planned(rule("*", None))), "unusable_column", "it holds the versions");
+        assert_eq!(planned(Rule { fields: paths(&["z"]), ..rule("*", None) }), Planned::Skip(Skip::NoChange));
+    }
+
+    #[test]
+    fn where_deletes_are_kept_an_erasure_changes_nothing() {
+        let mut mapping = merging(Rule { deletes: Deletes::Keep, ..rule("*", None) });
+        let mut planned = |change| mapping.plan(revision("T", "1", change), NOW).unwrap();
+        assert_eq!(planned(cells_of(Some(7), &[])), Planned::Skip(Skip::Filtered));
+        assert_eq!(merged(planned(cells_of(Some(7), &[("a", 8, "1")]))), (8, None, "a".into()));
+    }
+
+    #[test]
+    fn a_change_of_a_whole_row_does_not_go_where_rows_are_put_together_from_cells() {
+        let mut mapping = merging(rule("*", None));
+        assert_eq!(fault(mapping.plan(put("Person", "a"), NOW).unwrap()), "whole_row");
+        assert_eq!(fault(mapping.plan(revision("Person", "a", Change::Delete), NOW).unwrap()), "whole_row");
+        assert_eq!(mapping.plan(revision("Person", "a", Change::Redaction), NOW).unwrap(), Planned::Skip(Skip::Redacted));
+        let mut without_rules = Mapping::new(vec![]).unwrap().with_rows(Rows::Cells);
+        assert_eq!(fault(without_rules.plan(put("Person", "a"), NOW).unwrap()), "whole_row");
+    }
+
+    #[test]
+    fn a_merge_has_a_version_that_an_index_takes_and_a_size_that_a_request_takes() {
+        let mut mapping = merging(rule("*", None));
+        let mut planned = |change| mapping.plan(revision("T", "1", change), NOW).unwrap();
+        assert_eq!(merged(planned(cells_of(None, &[("a", MAX_VERSION, "1")]))).0, MAX_VERSION);
+        for change in [cells_of(None, &[("a", MAX_VERSION + 1, "1")]), cells_of(Some(MAX_VERSION + 1), &[])] {
+            assert_eq!(fault(planned(change)), "version_out_of_range");
+        }
+        let large = Bytes::from(format!("\"{}\"", "x".repeat(DOCUMENT_LIMIT)));
+        let columns = vec![Cell { name: "a".to_owned(), version: 1, value: large }];
+        assert_eq!(fault(planned(Change::Cells(Cells { erased: None, columns }))), "document_too_large");
+    }
+
+    #[test]
+    fn a_rule_that_needs_the_whole_row_is_refused_where_rows_are_put_together_from_cells() {
+        for (rule, problem) in [
+            (Rule { filter: Some(Filter::parse("a = 1").unwrap()), ..rule("*", None) }, "where"),
+            (Rule { metadata_field: Some("_row".into()), ..rule("*", None) }, "metadata_field"),
+            (Rule { fields: Paths::parse(["a.b"]).unwrap(), ..rule("*", None) }, "names"),
+            (Rule { exclude: Paths::parse(["a", "a.b"]).unwrap(), ..rule("*", None) }, "names"),
+        ] {
+            let error = Mapping::new(vec![Rule { rows: Rows::Cells, ..rule.clone() }]).unwrap_err();
+            assert!(error.what.contains("rows = \"cells\": ") && error.what.contains(problem), "{}", error.what);
+            assert!(Mapping::new(vec![rule]).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_operation_is_no_larger_for_the_merges_that_some_are() {
+        assert!(std::mem::size_of::<Operation>() <= std::mem::size_of::<Target>() + 40, "{}", std::mem::size_of::<Operation>());
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod breaker;
+pub mod cells;
 pub mod checkpoint;
 pub mod deletes;
 pub mod filter;

@@ -14,17 +14,24 @@ pub struct Reply {
     pub status: u16,
     /// The item's error, where there is one.
     pub error: Option<Fault>,
+    /// Whether the operation was carried out and changed nothing, as only a merge can (`result: noop`).
+    pub noop: bool,
 }
 
 impl Reply {
     /// A reply without an error.
     pub fn ok(status: u16) -> Self {
-        Self { status, error: None }
+        Self { status, error: None, noop: false }
+    }
+
+    /// The reply to a merge that had nothing new.
+    pub fn noop() -> Self {
+        Self { status: 200, error: None, noop: true }
     }
 
     /// A reply with an error.
     pub fn error(status: u16, kind: &str, reason: &str) -> Self {
-        Self { status, error: Some(Fault::new(kind, reason)) }
+        Self { status, error: Some(Fault::new(kind, reason)), noop: false }
     }
 }
 
@@ -33,7 +40,7 @@ impl Reply {
 pub enum Outcome {
     /// The document was written.
     Indexed,
-    /// The document was deleted, or a tombstone was written in its place.
+    /// The document was deleted, or a tombstone was written in its place, or cells of it were erased.
     Deleted,
     /// The index holds something at least as new: as good as written.
     Stale,
@@ -54,6 +61,8 @@ pub enum Class {
     Unavailable,
     /// An index that refuses writes or is missing: a person has to lift it.
     Blocked,
+    /// Somebody else wrote the same document just then.
+    Contended,
     /// An error of no known class: ten tries, then a dead letter.
     Unknown,
     /// The server refuses the pipeline, for its credentials or what it asks: a person has to put it right. Only a line that waits for
@@ -98,6 +107,8 @@ pub enum Failure {
 pub fn judge(operation: &Operation, reply: &Reply) -> Outcome {
     let Some(error) = &reply.error else {
         return match (reply.status, operation) {
+            (200..=299, Operation::Merge { .. }) if reply.noop => Outcome::Stale,
+            (200..=299, Operation::Merge { cells, .. }) if cells.columns.is_empty() => Outcome::Deleted,
             (200..=299, Operation::Index { .. } | Operation::Merge { .. }) => Outcome::Indexed,
             (200..=299, Operation::Delete { .. } | Operation::Tombstone { .. }) => Outcome::Deleted,
             (404, Operation::Delete { .. }) => Outcome::Absent,
@@ -105,6 +116,10 @@ pub fn judge(operation: &Operation, reply: &Reply) -> Outcome {
         };
     };
     match error.kind.as_str() {
+        // A merge has no version that could be too low: another write came between its reading and its writing.
+        "version_conflict_engine_exception" if matches!(operation, Operation::Merge { .. }) => {
+            Outcome::Retry(Class::Contended, error.clone())
+        }
         "version_conflict_engine_exception" => Outcome::Stale,
         "rejected_execution_exception"
         | "es_rejected_execution_exception"
@@ -131,6 +146,7 @@ pub fn judge(operation: &Operation, reply: &Reply) -> Outcome {
         | "document_parsing_exception"
         | "strict_dynamic_mapping_exception"
         | "illegal_argument_exception"
+        | "script_exception"
         | "invalid_index_name_exception"
         | "routing_missing_exception"
         | "max_bytes_length_exceeded_exception" => Outcome::Rejected(error.clone()),
@@ -184,7 +200,8 @@ pub fn judge_request(status: u16, error_type: Option<&str>, what: String, after:
         (400, Some("Throttling" | "ThrottlingException" | "ThrottledException" | "TooManyRequestsException" | "RequestLimitExceeded")) => {
             Class::Throttled
         }
-        (400, Some(kind)) => return Failure::Invalid(Fault::new(kind, what)),
+        // OpenSearch answers 500 where a mapping does not fit the one that there is, which is no outage.
+        (400, Some(kind)) | (500, Some(kind @ "mapper_exception")) => return Failure::Invalid(Fault::new(kind, what)),
         (200..=299 | 408 | 425 | 500..=599, _) => Class::Unavailable,
         // Also a 400 without a type: it comes from something in front of OpenSearch, and halving the batch would not cure it.
         _ => return Failure::Misconfigured { what },
@@ -194,15 +211,20 @@ pub fn judge_request(status: u16, error_type: Option<&str>, what: String, after:
 
 #[cfg(test)]
 mod request_tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
     use super::*;
     use crate::operation::Target;
-    use crate::revision::VersionType;
+    use crate::revision::{Cell, Cells, VersionType};
 
     fn name(failure: &Failure) -> &'static str {
         match failure {
             Failure::Retry { class: Class::Throttled, .. } => "throttled",
             Failure::Retry { class: Class::Unavailable, .. } => "unavailable",
             Failure::Retry { class: Class::Blocked, .. } => "blocked",
+            Failure::Retry { class: Class::Contended, .. } => "contended",
             Failure::Retry { class: Class::Unknown, .. } => "unknown",
             Failure::Retry { class: Class::Refused, .. } => "refused",
             Failure::TooLarge { .. } => "too large",
@@ -235,6 +257,7 @@ mod request_tests {
             (429, None, "throttled"),
             (429, Some("cluster_block_exception"), "blocked"),
             (500, Some("null_pointer_exception"), "unavailable"),
+            (500, Some("mapper_exception"), "invalid"),
             (502, None, "unavailable"),
             (503, Some("cluster_block_exception"), "unavailable"),
             (503, Some("circuit_breaking_exception"), "throttled"),
@@ -269,6 +292,20 @@ mod request_tests {
         assert_eq!([200, 201].map(|status| judge(&tombstone, &Reply::ok(status))), [Outcome::Deleted, Outcome::Deleted]);
         assert_eq!(judge(&tombstone, &Reply::error(409, "version_conflict_engine_exception", "")), Outcome::Stale);
         assert!(matches!(judge(&tombstone, &Reply::ok(404)), Outcome::Retry(Class::Unknown, _)), "404 answers a delete only");
+    }
+
+    #[test]
+    fn a_merge_is_written_or_erases_or_has_nothing_new_and_never_comes_too_late() {
+        let cell = Cell { name: "a".to_owned(), version: 1, value: Bytes::from_static(b"1") };
+        let merge = |erased, columns| Operation::Merge { target: target(), cells: Arc::new(Cells { erased, columns }), time: 0 };
+        let (written, erasing) = (merge(None, vec![cell]), merge(Some(1), vec![]));
+        assert_eq!([200, 201].map(|status| judge(&written, &Reply::ok(status))), [Outcome::Indexed, Outcome::Indexed]);
+        assert_eq!([200, 201].map(|status| judge(&erasing, &Reply::ok(status))), [Outcome::Deleted, Outcome::Deleted]);
+        assert_eq!([&written, &erasing].map(|merge| judge(merge, &Reply::noop())), [Outcome::Stale, Outcome::Stale]);
+        let conflict = Reply::error(409, "version_conflict_engine_exception", "");
+        assert!(matches!(judge(&written, &conflict), Outcome::Retry(Class::Contended, _)));
+        assert!(matches!(judge(&written, &Reply::error(400, "script_exception", "")), Outcome::Rejected(_)));
+        assert!(matches!(judge(&written, &Reply::error(400, "circuit_breaking_exception", "")), Outcome::Retry(Class::Throttled, _)));
     }
 
     #[test]

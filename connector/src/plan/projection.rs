@@ -48,6 +48,18 @@ impl Paths {
         Ok(Self { root })
     }
 
+    /// Whether one of them names a whole field of the document itself, by this name.
+    pub fn has(&self, name: &str) -> bool {
+        let mut key = Vec::new();
+        write_string(name, &mut key);
+        self.root.child(&key).is_some_and(|node| node.end)
+    }
+
+    /// Whether all of them name whole fields of the document itself, and none a part of one.
+    pub fn are_names(&self) -> bool {
+        self.root.children.iter().all(|(_, node)| node.children.is_empty())
+    }
+
     /// Whether there is no path at all.
     pub fn is_empty(&self) -> bool {
         self.root.children.is_empty()
@@ -212,6 +224,13 @@ mod tests {
     fn an_added_field_takes_the_place_of_one_with_its_name() {
         assert_eq!(projected(&["a"], &[], Some(("_ledger", b"{}"))), r#"{"a":1,"_ledger":{}}"#);
         assert_eq!(projected(&["a"], &[], Some(("a", b"2"))), r#"{"a":2}"#);
+    }
+
+    #[test]
+    fn names_of_whole_fields_are_told_from_paths() {
+        let paths = |paths: &[&str]| Paths::parse(paths).unwrap();
+        assert!(paths(&["a", "\"g.h\""]).has("g.h") && !paths(&["b.c"]).has("b") && !paths(&["a"]).has("A"));
+        assert!(paths(&["a", "\"g.h\""]).are_names() && paths(&[]).are_names() && !paths(&["a", "a.b"]).are_names());
     }
 
     #[test]

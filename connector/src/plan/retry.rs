@@ -21,6 +21,7 @@ pub fn policy(class: Class) -> Policy {
         Class::Throttled => (100, 10_000, None),
         Class::Unavailable => (200, 10_000, None),
         Class::Blocked => (1_000, 30_000, None),
+        Class::Contended => (50, 2_000, None),
         Class::Unknown => (200, 5_000, Some(10)),
         Class::Refused => (5_000, 30_000, None),
     };
@@ -36,6 +37,7 @@ pub fn name(class: Class) -> &'static str {
         Class::Throttled => "throttled",
         Class::Unavailable => "unavailable",
         Class::Blocked => "blocked",
+        Class::Contended => "contended",
         Class::Unknown => "unknown",
         Class::Refused => "refused",
     }

@@ -1,7 +1,8 @@
 //! A delete as a document: `{"revsync":{"v":1,"deleted":true,"time":"2026-11-29T08:15:00Z"}}`, written and read again.
 //!
 //! Its version is kept by the index like that of any other document, so it holds where the memory of a plain delete does not. Never takes
-//! for a tombstone what has anything else in it: such a document is somebody's.
+//! for a tombstone what has anything else in it: such a document is somebody's. That of a row of cells also says up to which version the row was
+//! erased, in a member of its own.
 
 use std::collections::HashMap;
 
@@ -72,6 +73,13 @@ mod tests {
             assert_eq!(read(document(time).as_bytes()), Some(Tombstone::Of(time)), "{time}");
         }
         assert_eq!(read(document(u64::MAX).as_bytes()), Some(Tombstone::Of(LAST)));
+    }
+
+    #[test]
+    fn a_tombstone_of_a_row_of_cells_is_one() {
+        let source = br#"{"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z","cells":{"erased":7}}}"#;
+        assert_eq!(read(source), Some(Tombstone::Of(1_732_868_100_000)));
+        assert_eq!(read(br#"{"a":1,"revsync":{"v":1,"cells":{"columns":{"a":[7,"1"]}}}}"#), None);
     }
 
     #[test]

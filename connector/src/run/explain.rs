@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use super::intake::{self, read_again};
-use crate::codec::{self, Content, Decoder};
+use crate::codec::{self, Content, Decoder, Format};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Origin, Position, Record};
-use crate::revision::VersionType;
+use crate::revision::Cells;
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
@@ -24,7 +24,7 @@ pub struct Explained {
     pub sub: Option<u64>,
     /// The unit's place inside its user record.
     pub unit: u32,
-    /// `index`, `delete`, `tombstone`, `skip` or `dead_letter`.
+    /// `index`, `delete`, `tombstone`, `merge`, `skip` or `dead_letter`.
     pub action: &'static str,
     /// The table, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
                 version: None,
                 reason: String::new(),
             };
-            tell(judged(explained, content, mapping)?);
+            tell(judged(explained, user_record.format, content, mapping)?);
         }
     }
     Ok(())
@@ -101,7 +101,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
 /// # Errors
 /// As [`explain`].
 pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &DeadLetter) -> Result<Explained, Error> {
-    let (_, content) = read_again(decoder, letter, &mut Notes::default());
+    let (format, content) = read_again(decoder, letter, &mut Notes::default());
     let explained = Explained {
         origin: named(&letter.origin, &letter.position),
         position: letter.position.clone(),
@@ -114,7 +114,7 @@ pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &Dea
         version: letter.version,
         reason: String::new(),
     };
-    judged(explained, content, mapping)
+    judged(explained, format, content, mapping)
 }
 
 /// A shard as it is told: the file of a captured stream, a topic and its partition.
@@ -126,7 +126,7 @@ fn named(origin: &Origin, position: &Position) -> String {
     }
 }
 
-fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
+fn judged(mut explained: Explained, format: Format, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
     let (planned, leaves) = match content {
         Content::Skip(reason) => (Planned::Skip(reason), false),
         Content::Fault(fault) => (Planned::Fault(fault), false),
@@ -138,12 +138,13 @@ fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> 
             intake::plan(mapping, revision)?
         }
     };
-    fill(&mut explained, planned, leaves);
+    fill(&mut explained, format, planned, leaves);
     Ok(explained)
 }
 
 /// `leaves`: the revision does not match the rule's WHERE.
-fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
+fn fill(explained: &mut Explained, format: Format, planned: Planned, leaves: bool) {
+    let rows = matches!(format, Format::Lindorm | Format::Debezium);
     match planned {
         Planned::Skip(reason) if leaves => {
             explained.reason = format!("{}, does not match where, and the rule keeps what was deleted", reason.as_str());
@@ -159,20 +160,27 @@ fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
             explained.index = Some(target.index.to_string());
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
-                Operation::Merge { cells, .. } => format!("{} cells", cells.columns.len()),
+                Operation::Merge { cells, .. } => merged(cells),
+                Operation::Index { document, .. } if rows => format!("the row as it is now, {} bytes as JSON", document.0.len()),
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
                 Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
-                Operation::Delete { .. } | Operation::Tombstone { .. } => deleted(target.version_type).to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } if rows => "the row was deleted, or its key changed".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
             };
         }
     }
 }
 
-/// Why a document goes, in words. Only a ledger's versions are strict, and only a ledger tells a delete by what is not there.
-fn deleted(version_type: VersionType) -> &'static str {
-    match version_type {
-        VersionType::External => "neither data nor dataHash is present",
-        VersionType::ExternalGte => "the row is gone, or has another key now",
+/// What a merge does, in words.
+fn merged(cells: &Cells) -> String {
+    let columns = match cells.columns.len() {
+        1 => "one cell".to_owned(),
+        count => format!("{count} cells"),
+    };
+    match (cells.columns.is_empty(), cells.erased) {
+        (_, None) => format!("{columns}, each by its own version"),
+        (true, Some(erased)) => format!("erases the row's cells up to version {erased}"),
+        (false, Some(erased)) => format!("{columns}, each by its own version, and erases the row's others up to version {erased}"),
     }
 }
 

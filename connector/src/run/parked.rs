@@ -1,6 +1,7 @@
 //! What waits for indices that cannot be written: of each a sample is tried again after a while, everything else waits behind it.
 //!
-//! Sends nothing. Of one document never more than one operation waits here; later ones wait in its lane.
+//! Sends nothing. Of one document never more than one operation waits here, or merges of one batch, which may be carried out in any order; later
+//! ones wait in its lane.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

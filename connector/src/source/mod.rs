@@ -5,6 +5,7 @@
 pub mod capture;
 #[cfg(feature = "kafka")]
 pub mod kafka;
+pub mod kafka_event;
 #[cfg(feature = "kinesis")]
 pub mod kinesis;
 pub mod multilang;

@@ -8,8 +8,15 @@ import json
 import sys
 import time
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 
 SERVERS = sys.argv[1]
 PATIENCE = 30
@@ -50,6 +57,11 @@ def grow(topic, partitions):
 
 def trim(topic, partition, before):
     done(admin().delete_records([TopicPartition(topic, partition, before)]))
+
+
+def alter(topic, config):
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
+    done(admin().incremental_alter_configs([ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)]))
 
 
 def binary(text):
@@ -154,10 +166,38 @@ def groups():
     return sorted(group.group_id for group in admin().list_consumer_groups().result(PATIENCE).valid)
 
 
+def text(data):
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def read(topic):
+    """All messages: [partition, offset, key, value, [[name, value]…]], partition by partition."""
+    consumer = Consumer({"bootstrap.servers": SERVERS, "group.id": "tests", "enable.auto.commit": False})
+    found = []
+    for number, (low, high) in enumerate(ends(topic)):
+        consumer.assign([TopicPartition(topic, number, low)])
+        while low < high:
+            message = consumer.poll(PATIENCE)
+            if message is None or message.error() is not None:
+                raise RuntimeError(str(message and message.error()))
+            headers = [[name, text(value)] for name, value in message.headers() or []]
+            found.append([number, message.offset(), text(message.key()), text(message.value()), headers])
+            low = message.offset() + 1
+    consumer.close()
+    return found
+
+
+def topics():
+    return sorted(admin().list_topics(timeout=PATIENCE).topics)
+
+
 DOES = {
+    "topics": topics,
     "create": create,
     "delete": delete,
     "grow": grow,
+    "alter": alter,
+    "read": read,
     "trim": trim,
     "produce": produce,
     "ends": ends,

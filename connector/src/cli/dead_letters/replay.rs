@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use clap::Args;
 
+use super::ClientOptions;
 use super::choosing::ChoosingOptions;
-use crate::cli::options::{CreationOptions, DeliveryOptions, SinkOptions};
+use crate::cli::options::{CreationOptions, DeliveryOptions, RecordOptions, SinkOptions};
 use crate::cli::terminal::clean;
 use crate::cli::{Context, Progress, line};
 use crate::config::{Settings, Span};
@@ -22,7 +23,7 @@ use crate::run::deliver::{self, Deliver, interrupted};
 use crate::run::explain::explain_letter;
 use crate::run::replay::{replay, stops};
 use crate::source::scan::Length;
-use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry};
+use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry, Place};
 
 /// Send dead letters again; what settles is removed
 ///
@@ -61,16 +62,22 @@ pub(super) struct Arguments {
     force: bool,
     #[command(flatten)]
     choosing: ChoosingOptions,
+    #[command(flatten, next_help_heading = "What the letters hold")]
+    records: RecordOptions,
     #[command(flatten)]
     sink: SinkOptions,
     #[command(flatten)]
     creation: CreationOptions,
     #[command(flatten)]
     delivery: DeliveryOptions,
+    #[command(flatten)]
+    client: ClientOptions,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings = context.settings(&[&arguments.sink, &arguments.creation, &arguments.delivery])?;
+    let groups: [&dyn crate::cli::options::Overriding; 5] =
+        [&arguments.records, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.client];
+    let settings = context.settings(&groups)?;
     let started = Instant::now();
     if arguments.dry_run {
         return Box::pin(dry_run(arguments, &settings, context)).await;
@@ -93,7 +100,21 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         Err(error) if error.kind == Kind::Interrupted => (Counts::default(), Err(error)),
         Err(error) => return Err(error),
     };
-    context.conclude(&settings, &settings.dead_letters.place.to_string(), &counts, started, result.map(drop))
+    let place = &settings.dead_letters.place;
+    if matches!(place, Place::Topic(_)) && arguments.chooses() && result.as_ref().is_ok_and(|sent| *sent > 0) {
+        context.terminal.say(&format!(
+            "{place} keeps letters until its retention ends: those that were sent are listed until a replay of all has settled what is before \
+             them, and are stale if they are sent again\n"
+        ));
+    }
+    context.conclude(&settings, &place.to_string(), &counts, started, result.map(drop))
+}
+
+impl Arguments {
+    /// Whether only some letters are meant.
+    fn chooses(&self) -> bool {
+        !self.ids.is_empty() || self.choosing.chooses()
+    }
 }
 
 /// Opens both ends; whatever cannot work, and letters that must not be sent, are found here.
@@ -115,8 +136,7 @@ async fn prepare(arguments: &Arguments, settings: &Settings) -> Result<(Arc<Dead
 /// What keeps old letters from an index that forgets deletes.
 fn guard(settings: &Settings) -> Option<Guard> {
     let kept = settings.forgets_deletes_after()?;
-    let rules = settings.tables.iter().map(|rule| (rule.name.clone(), rule.deletes)).collect();
-    Some(Guard { rules, forgotten_before: clock::ago(kept) })
+    Some(Guard { rules: settings.all_deletes(), forgotten_before: clock::ago(kept) })
 }
 
 /// Letters that must not be sent.

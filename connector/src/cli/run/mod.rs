@@ -130,7 +130,7 @@ fn resolve(arguments: &Arguments, context: &Context<'_>) -> Result<Settings, Err
         let what = "run: expected http(s)://HOST:PORT, local:FILE or bulk:FILE as the sink, found bulk:-";
         return Err(Error::usage(what).help("revsync sync SOURCE --to bulk:- prints the bulk lines of a captured stream"));
     }
-    line::refuse_one_file_for_two(&settings)?;
+    line::refuse_one_place_for_two(&settings)?;
     #[cfg(feature = "kafka")]
     kafka::refuse_checkpoints(&settings)?;
     Ok(settings)

@@ -5,6 +5,7 @@
 //! and never has aliases, mappings or mapping conflicts: routing is stored and no part of a document's identity.
 
 mod documents;
+mod merge;
 mod schema;
 mod search;
 mod sweep;

@@ -16,9 +16,11 @@ use crate::error::{Error, Kind};
 /// Marks the file as ours in its header (`file` and other tools show it): `rvsy`.
 const APPLICATION_ID: i32 = 0x7276_7379;
 
-/// The format that this program writes, SQLite's `user_version`. A newer one is refused; format 1, which had no tombstones, is read, and
-/// becomes this one when it is opened for writing.
-const FORMAT: i32 = 2;
+/// The format that this program writes, SQLite's `user_version`. A newer one is refused; format 1, which had no tombstones, and format 2, which had
+/// no rows put together from cells, are read, and become this one when they are opened for writing.
+const FORMAT: i32 = 3;
+/// The first format with tombstones.
+const WITH_TOMBSTONES: i32 = 2;
 
 /// How words are cut and compared; what is indexed, asked and highlighted must agree on it.
 ///
@@ -50,6 +52,9 @@ CREATE TABLE documents (
 
 /// A delete that left a tombstone has a row here, beside its row without a source in `documents`; `time` is in milliseconds since 1970.
 const TOMBSTONES: &str = "tombstones (key INTEGER PRIMARY KEY, time INTEGER NOT NULL) STRICT;";
+
+/// A document that is put together from cells has a row here, beside its row in `documents`; `row` is what is kept of its cells, as JSON.
+const CELLS: &str = "cells (key INTEGER PRIMARY KEY, row TEXT NOT NULL) STRICT;";
 
 /// How long a writer waits for another process's write to end before it says that the file is locked.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -125,7 +130,7 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         prepare(&connection)?;
-        if pragma(&connection, "user_version")? < FORMAT {
+        if pragma(&connection, "user_version")? < WITH_TOMBSTONES {
             connection.execute_batch(&format!("CREATE TEMP TABLE {TOMBSTONES}"))?;
         }
         Ok(connection)
@@ -148,15 +153,21 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 fn initialise(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if pragma(&transaction, "application_id")? != APPLICATION_ID {
-        transaction.execute_batch(&format!("{TABLES} CREATE TABLE {TOMBSTONES}"))?;
+        transaction.execute_batch(&format!("{TABLES} CREATE TABLE {TOMBSTONES} CREATE TABLE {CELLS}"))?;
         transaction.execute_batch(&format!(
             "CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = '{TOKENIZER}');
             INSERT INTO words (words, rank) VALUES ('automerge', 8);
             PRAGMA application_id = {APPLICATION_ID};
             PRAGMA user_version = {FORMAT};"
         ))?;
-    } else if pragma(&transaction, "user_version")? < FORMAT {
-        transaction.execute_batch(&format!("CREATE TABLE {TOMBSTONES} PRAGMA user_version = {FORMAT};"))?;
+    } else {
+        let format = pragma(&transaction, "user_version")?;
+        if format < WITH_TOMBSTONES {
+            transaction.execute_batch(&format!("CREATE TABLE {TOMBSTONES}"))?;
+        }
+        if format < FORMAT {
+            transaction.execute_batch(&format!("CREATE TABLE {CELLS} PRAGMA user_version = {FORMAT};"))?;
+        }
     }
     transaction.commit()
 }

@@ -1,7 +1,7 @@
 //! Carries out operations: OpenSearch's external version rules over the rows of `documents`, in one transaction per request.
 //!
 //! Never removes a document's row: the version of a delete, also of a document that was never there, stays, and so does that of a tombstone
-//! when the tombstone is removed.
+//! when the tombstone is removed. Merges of cells are in [`merge`](super::merge).
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::plan::outcome::Reply;
 use crate::revision::{Document, MAX_VERSION, VersionType};
 
 /// What is stored about a document.
-struct Stored {
-    key: i64,
-    version: u64,
-    state: State,
+pub(super) struct Stored {
+    pub(super) key: i64,
+    pub(super) version: u64,
+    pub(super) state: State,
 }
 
 /// What a document's row stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Document,
     Tombstone,
     /// Nothing but the version of a delete.
@@ -30,19 +30,21 @@ enum State {
 }
 
 /// One request at work.
-struct Writing<'a> {
-    transaction: Transaction<'a>,
+pub(super) struct Writing<'a> {
+    pub(super) transaction: Transaction<'a>,
     /// The index of the previous operation: most requests go to one index.
     last: Option<(Arc<str>, i64)>,
     /// Room for the searchable text of a document.
-    text: String,
+    pub(super) text: String,
+    /// Whether any document of the file is put together from cells, once that was asked.
+    pub(super) has_cells: Option<bool>,
 }
 
 /// Carries out the operations in their order and answers each; on an error nothing of them is done.
 pub(super) fn apply(connection: &mut Connection, operations: &[Operation]) -> rusqlite::Result<Vec<Reply>> {
     // Immediate: a transaction that reads first and then writes would fail, rather than wait, when another process wrote in between.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut writing = Writing { transaction, last: None, text: String::new() };
+    let mut writing = Writing { transaction, last: None, text: String::new(), has_cells: None };
     let mut replies = Vec::with_capacity(operations.len());
     for operation in operations {
         replies.push(match (refusal(operation.target()), operation) {
@@ -50,7 +52,7 @@ pub(super) fn apply(connection: &mut Connection, operations: &[Operation]) -> ru
             (None, Operation::Index { target, document }) => writing.put(target, document)?,
             (None, Operation::Delete { target }) => writing.delete(target)?,
             (None, Operation::Tombstone { target, time }) => writing.tombstone(target, *time)?,
-            (None, Operation::Merge { .. }) => Reply::error(400, "illegal_argument_exception", "merge"),
+            (None, Operation::Merge { target, cells, time }) => writing.merge(target, cells, *time)?,
         });
     }
     writing.transaction.commit()?;
@@ -80,6 +82,11 @@ impl Writing<'_> {
         if let Some(reply) = conflict(target, stored.as_ref()) {
             return Ok(reply);
         }
+        Ok(self.place(index, target, stored, source)?.1)
+    }
+
+    /// Puts a document into its place, found by what is in `text`; gives its key.
+    pub(super) fn place(&mut self, index: i64, target: &Target, stored: Option<Stored>, source: &str) -> rusqlite::Result<(i64, Reply)> {
         let (key, status) = match stored {
             None => {
                 const INSERT: &str = "INSERT INTO documents (index_key, id, version, routing, source) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -94,7 +101,7 @@ impl Writing<'_> {
             }
         };
         self.transaction.prepare_cached("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?.execute(params![key, self.text])?;
-        Ok(Reply::ok(status))
+        Ok((key, Reply::ok(status)))
     }
 
     fn delete(&mut self, target: &Target) -> rusqlite::Result<Reply> {
@@ -113,6 +120,11 @@ impl Writing<'_> {
         if let Some(reply) = conflict(target, stored.as_ref()) {
             return Ok(reply);
         }
+        self.bury(index, target, stored, time)
+    }
+
+    /// Leaves a tombstone in a document's place.
+    pub(super) fn bury(&mut self, index: i64, target: &Target, stored: Option<Stored>, time: u64) -> rusqlite::Result<Reply> {
         let (key, before) = self.empty(index, target, stored)?;
         let time = i64::try_from(time).unwrap_or(i64::MAX);
         self.transaction.prepare_cached("INSERT INTO tombstones (key, time) VALUES (?1, ?2)")?.execute([key, time])?;
@@ -120,7 +132,7 @@ impl Writing<'_> {
     }
 
     /// Leaves of a document only the version that the target has; gives its key, and what there was before.
-    fn empty(&self, index: i64, target: &Target, stored: Option<Stored>) -> rusqlite::Result<(i64, State)> {
+    fn empty(&mut self, index: i64, target: &Target, stored: Option<Stored>) -> rusqlite::Result<(i64, State)> {
         let Some(Stored { key, state, .. }) = stored else {
             const INSERT: &str = "INSERT INTO documents (index_key, id, version, routing) VALUES (?1, ?2, ?3, ?4)";
             self.transaction.prepare_cached(INSERT)?.execute(params![index, target.id, target.version, target.routing])?;
@@ -133,15 +145,29 @@ impl Writing<'_> {
     }
 
     /// Takes away what belongs to a document's row, and is not in it.
-    fn clear(&self, key: i64, state: State, id: &str) -> rusqlite::Result<()> {
+    fn clear(&mut self, key: i64, state: State, id: &str) -> rusqlite::Result<()> {
         match state {
-            State::Document => self.forget_words(key, id),
+            State::Document => {
+                if self.has_cells()? {
+                    self.transaction.prepare_cached("DELETE FROM cells WHERE key = ?1")?.execute([key])?;
+                }
+                self.forget_words(key, id)
+            }
             State::Tombstone => {
                 self.transaction.prepare_cached("DELETE FROM tombstones WHERE key = ?1")?.execute([key])?;
                 Ok(())
             }
             State::Gone => Ok(()),
         }
+    }
+
+    fn has_cells(&mut self) -> rusqlite::Result<bool> {
+        if let Some(has) = self.has_cells {
+            return Ok(has);
+        }
+        let has = self.transaction.prepare_cached("SELECT EXISTS (SELECT 1 FROM cells)")?.query_row([], |row| row.get(0))?;
+        self.has_cells = Some(has);
+        Ok(has)
     }
 
     /// Takes a document's words out of the index. FTS5 keeps no text here and must be given the very text that it was given before.
@@ -158,7 +184,7 @@ impl Writing<'_> {
     }
 
     /// The key of an index, which the first operation on it creates: also a delete does, as in OpenSearch.
-    fn index_key(&mut self, name: &Arc<str>) -> rusqlite::Result<i64> {
+    pub(super) fn index_key(&mut self, name: &Arc<str>) -> rusqlite::Result<i64> {
         if let Some((_, key)) = self.last.as_ref().filter(|(previous, _)| previous == name) {
             return Ok(*key);
         }
@@ -174,7 +200,7 @@ impl Writing<'_> {
         Ok(key)
     }
 
-    fn stored(&self, index: i64, target: &Target) -> rusqlite::Result<Option<Stored>> {
+    pub(super) fn stored(&self, index: i64, target: &Target) -> rusqlite::Result<Option<Stored>> {
         const STORED: &str = "SELECT key, version, source IS NULL,
             source IS NULL AND EXISTS (SELECT 1 FROM tombstones WHERE tombstones.key = documents.key)
             FROM documents WHERE index_key = ?1 AND id = ?2";

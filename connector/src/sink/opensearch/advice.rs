@@ -32,23 +32,34 @@ pub(super) struct Uses {
     /// Plain deletes.
     pub(super) deletes: bool,
     pub(super) tombstones: bool,
+    /// Merges of cells, which leave tombstones too.
+    pub(super) merges: bool,
 }
 
 impl Uses {
     pub(super) fn add(&mut self, operation: &Operation) {
         match operation {
-            Operation::Index { .. } | Operation::Merge { .. } => {}
+            Operation::Index { .. } => {}
+            Operation::Merge { .. } => (self.tombstones, self.merges) = (true, true),
             Operation::Delete { .. } => self.deletes = true,
             Operation::Tombstone { .. } => self.tombstones = true,
         }
     }
 
     pub(super) fn and(self, other: Self) -> Self {
-        Self { deletes: self.deletes || other.deletes, tombstones: self.tombstones || other.tombstones }
+        Self {
+            deletes: self.deletes || other.deletes,
+            tombstones: self.tombstones || other.tombstones,
+            merges: self.merges || other.merges,
+        }
     }
 
     pub(super) fn without(self, other: Self) -> Self {
-        Self { deletes: self.deletes && !other.deletes, tombstones: self.tombstones && !other.tombstones }
+        Self {
+            deletes: self.deletes && !other.deletes,
+            tombstones: self.tombstones && !other.tombstones,
+            merges: self.merges && !other.merges,
+        }
     }
 
     pub(super) fn cover(self, other: Self) -> bool {
@@ -61,8 +72,24 @@ impl Uses {
 pub(super) fn advice(name: &str, seen: &Seen, uses: Uses, gc_deletes: Option<&str>, refusal: Option<&str>) -> Vec<Advice> {
     let forgets = gc_deletes.filter(|_| uses.deletes).and_then(|wanted| forgets(name, seen, wanted));
     let unmapped = (uses.tombstones && !seen.mapped).then(|| unmapped(name, seen, refusal));
+    let keeps_no_cells = (uses.merges && !seen.keeps_cells).then(|| keeps_no_cells(name, seen, refusal));
+    let unmapped = unmapped.filter(|_| keeps_no_cells.is_none());
     let shows = (uses.tombstones && !seen.hides).then(|| shows(name, seen));
-    [forgets, unmapped, shows].into_iter().flatten().collect()
+    [keeps_no_cells, forgets, unmapped, shows].into_iter().flatten().collect()
+}
+
+/// What is to be known of an index into which nothing can be merged as it is.
+fn keeps_no_cells(name: &str, seen: &Seen, refusal: Option<&str>) -> Advice {
+    let mut found = format!("index {name} does not map what is kept of merged cells, and would make a field of each column's version");
+    let by_hand = format!("PUT {}/_mapping {}", seen.concrete, tombstone_mapping());
+    let help = match refusal {
+        None => format!("revsync setup maps it, and so does the first merge: {by_hand}"),
+        Some(said) => {
+            found.push_str(&format!("; the mapping was refused: {said}"));
+            format!("{by_hand}; where the field is mapped otherwise, this takes a new index")
+        }
+    };
+    Advice { found, help }
 }
 
 fn forgets(name: &str, seen: &Seen, wanted: &str) -> Option<Advice> {
@@ -124,12 +151,13 @@ mod tests {
     use super::super::describe::Index;
     use super::*;
 
-    const DELETES: Uses = Uses { deletes: true, tombstones: false };
-    const TOMBSTONES: Uses = Uses { deletes: false, tombstones: true };
+    const DELETES: Uses = Uses { deletes: true, tombstones: false, merges: false };
+    const TOMBSTONES: Uses = Uses { deletes: false, tombstones: true, merges: false };
+    const MERGES: Uses = Uses { deletes: false, tombstones: true, merges: true };
 
     fn seen(alias: bool, gc_deletes: Option<&str>) -> Seen {
         let index = Index { alias, uuid: None };
-        Seen { index, concrete: "people-1".into(), gc_deletes: gc_deletes.map(str::to_owned), mapped: true, hides: true }
+        Seen { index, concrete: "people-1".into(), gc_deletes: gc_deletes.map(str::to_owned), mapped: true, keeps_cells: true, hides: true }
     }
 
     fn said(seen: &Seen, uses: Uses) -> Vec<String> {
@@ -175,7 +203,18 @@ mod tests {
     }
 
     #[test]
+    fn an_index_that_has_no_place_for_cells_is_told_how_to_make_it() {
+        let without = Seen { keeps_cells: false, mapped: false, ..seen(true, None) };
+        let told = said(&without, MERGES);
+        assert!(told.len() == 1 && told[0].contains(r#"PUT people-1/_mapping {"properties":{"revsync":"#), "{told:?}");
+        let refused = advice("people", &without, MERGES, None, Some("no permissions"));
+        assert!(refused[0].found.ends_with("the mapping was refused: no permissions"), "{refused:?}");
+        assert_eq!(said(&Seen { keeps_cells: false, ..seen(true, None) }, TOMBSTONES), [] as [&str; 0], "nothing is merged there");
+    }
+
+    #[test]
     fn an_index_is_made_ready_for_each_use_once() {
+        assert!(MERGES.cover(TOMBSTONES) && !TOMBSTONES.cover(MERGES));
         let both = DELETES.and(TOMBSTONES);
         assert!(both.cover(DELETES) && both.cover(both) && DELETES.cover(Uses::default()) && !DELETES.cover(both));
         assert_eq!(both.without(DELETES), TOMBSTONES);

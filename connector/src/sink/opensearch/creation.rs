@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::plan::cells::FIELD as CELLS;
 use crate::plan::tombstone::{DELETED, FIELD};
 
-/// The mapping of tombstones, as the body of `PUT INDEX/_mapping`. By itself OpenSearch would take the time for text.
+/// The mapping of tombstones and of what is kept of the cells of a row, as the body of `PUT INDEX/_mapping`. By itself OpenSearch would take the
+/// time for text, and make a field of each column's version.
 pub(super) fn tombstone_mapping() -> Value {
     json!({ "properties": { FIELD: { "properties": {
+        CELLS: { "type": "object", "enabled": false },
         "deleted": { "type": "boolean" },
         "time": { "type": "date" },
         "v": { "type": "integer" },
@@ -111,7 +114,12 @@ mod tests {
     #[test]
     fn an_index_of_tombstones_has_their_fields_and_an_alias_that_hides_them() {
         let created = body("people", Some("24h"), true, None);
-        let fields = json!({"deleted": {"type": "boolean"}, "time": {"type": "date"}, "v": {"type": "integer"}});
+        let fields = json!({
+            "cells": {"type": "object", "enabled": false},
+            "deleted": {"type": "boolean"},
+            "time": {"type": "date"},
+            "v": {"type": "integer"},
+        });
         assert_eq!(created["mappings"]["properties"], json!({"revsync": {"properties": fields}}));
         let filter = json!({"bool": {"must_not": {"term": {"revsync.deleted": true}}}});
         assert_eq!(created["aliases"], json!({"people": {"is_write_index": true, "filter": filter}}));

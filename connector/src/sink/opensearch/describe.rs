@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::client::{Client, Content, pattern_segment, segment};
+use crate::plan::cells::FIELD as CELLS;
 use crate::plan::outcome::{Class, Failure};
 use crate::plan::tombstone::DELETED;
 
@@ -32,6 +33,8 @@ pub(super) struct Seen {
     pub(super) gc_deletes: Option<String>,
     /// Whether the fields of tombstones are mapped, so that filters and searches find them.
     pub(super) mapped: bool,
+    /// Whether what is kept of the cells of a row is mapped, so that no field is made of it.
+    pub(super) keeps_cells: bool,
     /// Whether the alias hides tombstones from its readers.
     pub(super) hides: bool,
 }
@@ -86,6 +89,7 @@ impl Described {
             concrete: concrete.to_owned(),
             gc_deletes: self.settings.index.gc_deletes.clone(),
             mapped: fields["deleted"]["type"] == "boolean" && fields["time"]["type"] == "date",
+            keeps_cells: fields[CELLS]["enabled"] == false,
             hides,
         }
     }
@@ -124,7 +128,7 @@ async fn described(client: &Client, name: &str, path: &str) -> Result<Option<Has
 fn interpret(name: &str, described: &HashMap<String, Described>) -> Result<Seen, Failure> {
     if described.is_empty() {
         let index = Index { alias: false, uuid: None };
-        return Ok(Seen { index, concrete: name.to_owned(), gc_deletes: None, mapped: false, hides: false });
+        return Ok(Seen { index, concrete: name.to_owned(), gc_deletes: None, mapped: false, keeps_cells: false, hides: false });
     }
     if let Some(index) = described.get(name) {
         return Ok(index.seen(name, None));
@@ -209,7 +213,7 @@ mod tests {
     fn what_of_an_index_matters_for_deletes_is_seen() {
         let seen = |text: &str| interpret("people", &described(text)).unwrap();
         let filter = json!({"bool": {"must_not": {"term": {"revsync.deleted": true}}}});
-        let mapping = json!({"properties": {"deleted": {"type": "boolean"}, "time": {"type": "date"}, "v": {"type": "integer"}}});
+        let mapping = json!({"properties": {"cells": {"type": "object", "enabled": false}, "deleted": {"type": "boolean"}, "time": {"type": "date"}}});
         let of_ours = json!({"people-1": {
             "aliases": {"people": {"is_write_index": true, "filter": filter}},
             "settings": {"index": {"uuid": "a", "gc_deletes": "24h"}},
@@ -217,6 +221,7 @@ mod tests {
         }});
         let ours = seen(&of_ours.to_string());
         assert_eq!((ours.concrete.as_str(), ours.gc_deletes.as_deref(), ours.mapped, ours.hides), ("people-1", Some("24h"), true, true));
+        assert!(ours.keeps_cells);
         for (text, mapped, hides) in [
             (json!({"people": {"aliases": {"other": {"filter": filter}}}}), false, false),
             (json!({"people-1": {"aliases": {"people": {}}}}), false, false),
@@ -233,7 +238,7 @@ mod tests {
             ),
         ] {
             let found = seen(&text.to_string());
-            assert_eq!((found.mapped, found.hides), (mapped, hides), "{text}");
+            assert_eq!((found.mapped, found.keeps_cells, found.hides), (mapped, false, hides), "{text}");
         }
     }
 }

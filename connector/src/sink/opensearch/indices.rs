@@ -4,7 +4,8 @@
 //! alias NAME that exists is used as it is. From then on its UUID is known. An index that vanishes, or turns out to be another one, is
 //! blocked until the one that was known is back under its name, or revsync is started again; where checkpoints hold the UUIDs, until those are
 //! rewound. Before an index gets its first delete, it is
-//! said how far deletes hold there ([`advice`]), and before its first tombstone, the fields of tombstones are mapped. A name that is switched to another index while
+//! said how far deletes hold there ([`advice`]), and before its first tombstone or merge, what those need is mapped; where nothing can be merged
+//! without harm, the index is blocked. A name that is switched to another index while
 //! revsync writes to it is blocked in the same way: whether the other one holds what was written before is not for us to guess.
 //!
 //! Not covered: servers that tell no UUID, and OpenSearch Serverless, where a missing index is only seen by its own error. A role that may
@@ -129,15 +130,15 @@ impl Indices {
                         Some(known) if known.blocked.is_none() => known,
                         _ => self.look(client, name).await?,
                     };
-                    let uses = Uses { deletes: false, tombstones: self.gets_tombstones(name) };
+                    let uses = Uses { deletes: false, ..self.uses(name) };
                     admitted.push(Admitted { name: Arc::clone(name), index, blocked, ready, uses });
                     admitted.len() - 1
                 }
             };
             admitted[at].uses.add(operation);
         }
-        for Admitted { name, uses, .. } in admitted.iter().filter(|one| one.blocked.is_none() && !one.ready.cover(one.uses)) {
-            self.make_ready(client, name, *uses).await?;
+        for Admitted { name, uses, blocked, .. } in admitted.iter_mut().filter(|one| one.blocked.is_none() && !one.ready.cover(one.uses)) {
+            *blocked = self.make_ready(client, name, *uses).await?;
         }
         Ok(admitted)
     }
@@ -146,31 +147,43 @@ impl Indices {
         self.deletes.may(name, Deletes::Tombstone)
     }
 
-    /// Says once how far deletes hold in an index, and maps what tombstones need.
-    async fn make_ready(&self, client: &Client, name: &Arc<str>, uses: Uses) -> Result<(), Failure> {
+    /// Says once how far deletes hold in an index, and maps what tombstones and merges need. Gives why nothing is to be written to it, where a merge
+    /// would do harm.
+    async fn make_ready(&self, client: &Client, name: &Arc<str>, uses: Uses) -> Result<Option<Arc<str>>, Failure> {
         let _one_at_a_time = self.looking.lock().await;
-        let Some(known) = self.get(name).filter(|known| !known.ready.cover(uses)) else { return Ok(()) };
+        let Some(known) = self.get(name).filter(|known| !known.ready.cover(uses)) else { return Ok(None) };
+        if known.blocked.is_some() {
+            return Ok(known.blocked);
+        }
         // What has gone meanwhile shows in the answer to the write.
         if self.advises
-            && let Some(seen) = find_index(client, name).await?
+            && let Some(mut seen) = find_index(client, name).await?
         {
-            for advice in self.prepare(client, name, seen, uses.without(known.ready)).await? {
+            let advice = self.prepare(client, name, &mut seen, uses.without(known.ready)).await?;
+            if uses.merges && !seen.keeps_cells {
+                let why: Option<Arc<str>> = advice.first().map(|advice| advice.to_string().into());
+                self.put(name, Known { blocked: why.clone(), ..known });
+                return Ok(why);
+            }
+            for advice in advice {
                 tracing::warn!("{advice}");
             }
         }
         self.put(name, Known { ready: known.ready.and(uses), ..known });
-        Ok(())
+        Ok(None)
     }
 
-    /// Maps what tombstones need in an index that has them, and gives what else is to be known about deletes there.
-    pub(super) async fn prepare(&self, client: &Client, name: &str, mut seen: Seen, uses: Uses) -> Result<Vec<advice::Advice>, Failure> {
+    /// Maps what tombstones and merges need in an index that has them, and gives what else is to be known about deletes there, first of all why
+    /// nothing can be merged.
+    pub(super) async fn prepare(&self, client: &Client, name: &str, seen: &mut Seen, uses: Uses) -> Result<Vec<advice::Advice>, Failure> {
         let mut refusal = None;
-        if uses.tombstones && !seen.mapped {
+        if (uses.tombstones && !seen.mapped) || (uses.merges && !seen.keeps_cells) {
             let path = format!("{}/_mapping", segment(&seen.concrete));
             let mapping = Content::Json(Bytes::from(creation::tombstone_mapping().to_string()));
             let answer = client.send(Method::Put, &path, &[], mapping).await?;
-            seen.mapped = answer.is_success();
-            if !seen.mapped {
+            if answer.is_success() {
+                (seen.mapped, seen.keeps_cells) = (true, true);
+            } else {
                 refusal = match client.judged(&answer) {
                     // An outage passes, and then it is tried again; a refusal is for a person.
                     failure @ Failure::Retry { class: Class::Throttled | Class::Unavailable, .. } => return Err(failure),
@@ -178,7 +191,7 @@ impl Indices {
                 };
             }
         }
-        Ok(self.advice(client, name, &seen, uses, refusal.as_deref()))
+        Ok(self.advice(client, name, seen, uses, refusal.as_deref()))
     }
 
     /// What is to be known about deletes in an index. `refusal` is what the server said to the mapping of tombstones.
@@ -190,7 +203,11 @@ impl Indices {
 
     /// What an index can get by the rules.
     pub(super) fn uses(&self, name: &str) -> Uses {
-        Uses { deletes: self.deletes.may(name, Deletes::Delete), tombstones: self.gets_tombstones(name) }
+        Uses {
+            deletes: self.deletes.may(name, Deletes::Delete),
+            tombstones: self.gets_tombstones(name),
+            merges: self.deletes.may_merge(name),
+        }
     }
 
     fn get(&self, name: &str) -> Option<Known> {
@@ -220,7 +237,8 @@ impl Indices {
             (None, Found::Existed(seen)) => Known { index: seen.index, blocked: None, ready: Uses::default() },
             (None, Found::Created(seen)) => {
                 // What the user gave may stand in the way of what tombstones need.
-                let ready = Uses { deletes: true, tombstones: self.gets_tombstones(name) && seen.mapped && seen.hides };
+                let tombstones = self.gets_tombstones(name) && seen.mapped && seen.hides;
+                let ready = Uses { deletes: true, tombstones, merges: tombstones && seen.keeps_cells };
                 Known { index: seen.index, blocked: None, ready }
             }
             // Not remembered: it has never been there, so whoever makes it is welcome.

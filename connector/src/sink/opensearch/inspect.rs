@@ -92,9 +92,9 @@ impl OpenSearch {
                     format!("created index {name}-000001 with write alias {name}, which hides tombstones")
                 }
                 Found::Created(_) => format!("created index {name}-000001 with write alias {name}"),
-                Found::Existed(seen) => {
+                Found::Existed(mut seen) => {
                     let kind = if seen.index.alias { "alias" } else { "index" };
-                    advice.extend(self.indices.prepare(&self.client, name, seen, uses).await.map_err(failed)?);
+                    advice.extend(self.indices.prepare(&self.client, name, &mut seen, uses).await.map_err(failed)?);
                     format!("{kind} {name} exists and is used as it is")
                 }
                 Found::Missing => format!("index {name} exists and is used as it is"),

@@ -1,6 +1,6 @@
 //! OpenSearch as a sink: one `write` is one `_bulk` request.
 //!
-//! [`request`] makes the body, `client` sends it with a `proof` of who we are (`held` until it is refused; `sign` and `clock` for AWS), `reply` reads the answer (and
+//! [`request`] makes the body (`merge` its updates), `client` sends it with a `proof` of who we are (`held` until it is refused; `sign` and `clock` for AWS), `reply` reads the answer (and
 //! `redact` what may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation`
 //! with what it is made, `advice` how far deletes hold in it), `documents` keeps what is no operation of the line, `inspect`, `search` and `sweep` are what the commands ask for beside writing.
 //!
@@ -17,6 +17,7 @@ mod documents;
 mod held;
 mod indices;
 mod inspect;
+mod merge;
 mod proof;
 mod redact;
 mod reply;
@@ -134,7 +135,7 @@ impl OpenSearch {
         let sent: Vec<&Operation> = operations.iter().filter(|operation| blocked(operation).is_none()).collect();
         let (body, guards) = self.encode(&sent, &admitted);
         let content = Content::Lines { bytes: body, gzip: self.gzip };
-        let answer = self.client.send(Method::Post, "_bulk", self.bulk_query().as_slice(), content).await?;
+        let answer = self.client.send(Method::Post, "_bulk", self.bulk_query(&sent).as_slice(), content).await?;
         if !answer.is_success() {
             return Err(self.client.judged(&answer));
         }
@@ -151,8 +152,9 @@ impl OpenSearch {
         Ok(all.collect())
     }
 
-    fn bulk_query(&self) -> Vec<(&str, &str)> {
-        let mut query = vec![("filter_path", reply::FILTER_PATH)];
+    fn bulk_query(&self, sent: &[&Operation]) -> Vec<(&str, &str)> {
+        let merges = sent.iter().any(|operation| matches!(operation, Operation::Merge { .. }));
+        let mut query = vec![("filter_path", if merges { reply::FILTER_PATH_OF_MERGES } else { reply::FILTER_PATH })];
         // Serverless has no shards to wait for, and is not asked for more than it documents.
         if !self.client.serverless {
             query.push(("timeout", &self.shard_timeout));

@@ -22,7 +22,7 @@ const CUTS: [&str; 10] = [
 ];
 
 /// Openings of reasons whose text up to the cut holds no value.
-const OPENINGS: [&str; 44] = [
+const OPENINGS: [&str; 48] = [
     "failed to parse field [",
     "failed to process cluster event",
     "object mapping for [",
@@ -41,6 +41,8 @@ const OPENINGS: [&str; 44] = [
     "Could not dynamically add mapping for field [",
     "Cannot update parameter [",
     "Can't merge a non object mapping [",
+    "can't merge a non object mapping [",
+    "the [enabled] parameter can't be updated",
     "cannot change object mapping from",
     "No handler for type [",
     "Failed to parse mapping",
@@ -67,6 +69,8 @@ const OPENINGS: [&str; 44] = [
     "Signature expired",
     "Signature not yet current",
     "User: ",
+    "runtime error",
+    "the document is no row of cells",
 ];
 
 /// Types whose reasons are made of names, ids and numbers alone.

@@ -2,7 +2,7 @@
 //!
 //! Pure, and never believes an answer that does not fit: a cut body, another number of items, an item of another action or without a status
 //! settle nothing, and the whole request is sent again. Never keeps a reason as the server wrote it ([`redact`](super::redact)).
-//! (Shape: OpenSearch Bulk API, under `filter_path=errors,items.*.status,items.*.error`.)
+//! (Shape: OpenSearch Bulk API, under `filter_path=errors,items.*.status,items.*.error`, and `items.update.result` where there are merges.)
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,6 +17,9 @@ use crate::record::Fault;
 
 /// The parts of a reply that are asked for; everything else would only be read and thrown away.
 pub(super) const FILTER_PATH: &str = "errors,items.*.status,items.*.error";
+
+/// The same for a request with merges: whether one had anything new is not in its status.
+pub(super) const FILTER_PATH_OF_MERGES: &str = "errors,items.*.status,items.*.error,items.update.result";
 
 /// The replies of one request.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub(super) fn parse<'a>(body: &[u8], actions: impl ExactSizeIterator<Item = &'a 
             Some(error) => Some(fault(&error)?),
             None => None,
         };
-        replies.operations.push(Reply { status, error });
+        replies.operations.push(Reply { status, error, noop: item.result.as_deref() == Some("noop") });
     }
     for (at, item) in items {
         if item.action != "update" || item.status.is_none() {
@@ -80,6 +83,7 @@ fn misfit(at: usize, action: &str, item: &Item<'_>) -> Failure {
 
 /// The fault of one item, unless what it says holds for every item.
 fn fault(error: &ErrorBody<'_>) -> Result<Fault, Failure> {
+    let error = error.of_script();
     match misconfiguration(error) {
         Some(what) => Err(Failure::Misconfigured { what }),
         None => {
@@ -89,13 +93,25 @@ fn fault(error: &ErrorBody<'_>) -> Result<Fault, Failure> {
     }
 }
 
-/// Errors that come as `illegal_argument_exception`, like those of a single document, but are about how the index or server is set up. The
+/// Errors that come like those of a single document, but are about how the index or server is set up. The
 /// type does not tell them apart, so these texts are the one place where wording decides; an unknown wording only makes them dead letters.
 fn misconfiguration(error: &ErrorBody<'_>) -> Option<String> {
-    if error.kind.as_deref() != Some("illegal_argument_exception") {
+    let (kind, reason) = (error.kind.as_deref()?, error.reason.as_deref()?);
+    if kind == "script_exception" && reason == "compile error" {
+        return Some("the server does not compile the script that merges cells: OpenSearch 2.19 and newer do".to_owned());
+    }
+    if kind != "illegal_argument_exception" {
         return None;
     }
-    let reason = error.reason.as_deref()?;
+    if reason.starts_with("cannot execute [") || reason.starts_with("cannot execute scripts using [") {
+        return Some(
+            "the server does not run the script that merges cells: script.allowed_types has to have inline, and script.allowed_contexts update"
+                .to_owned(),
+        );
+    }
+    if reason.starts_with("script_lang not supported") {
+        return Some("the server has no Painless, in which merges of cells are written: it takes the module lang-painless".to_owned());
+    }
     if reason.starts_with("no write index is defined for alias") {
         let alias = reason.split(['[', ']']).nth(1).unwrap_or_default();
         return Some(format!("alias {alias} has no write index: set is_write_index on one of its indices"));
@@ -204,12 +220,15 @@ struct Items<'a>(Vec<Item<'a>>);
 struct Item<'a> {
     action: Cow<'a, str>,
     status: Option<u16>,
+    result: Option<Cow<'a, str>>,
     error: Option<ErrorBody<'a>>,
 }
 
 #[derive(Deserialize)]
 struct ItemBody<'a> {
     status: Option<u16>,
+    #[serde(borrow)]
+    result: Option<Cow<'a, str>>,
     #[serde(borrow)]
     error: Option<ErrorBody<'a>>,
 }
@@ -252,6 +271,14 @@ struct ErrorBody<'a> {
 }
 
 impl ErrorBody<'_> {
+    /// What went wrong with a script, or with running it at all, is the cause of an error that is always the same.
+    fn of_script(&self) -> &Self {
+        match &self.caused_by {
+            Some(cause) if self.reason.as_deref() == Some("failed to execute script") => cause,
+            _ => self,
+        }
+    }
+
     /// Type and reason as they may be shown, with the cause's type, and the cause's reason where that is safe.
     fn shown(&self) -> (String, String) {
         let kind = redact::kind(self.kind.as_deref().unwrap_or_default()).to_owned();
@@ -330,11 +357,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let Some((action, body)) = map.next_entry::<Text<'de>, ItemBody<'de>>()? else {
-                    return Ok(Item { action: Cow::Borrowed(""), status: None, error: None });
+                    return Ok(Item { action: Cow::Borrowed(""), status: None, result: None, error: None });
                 };
                 match map.next_key::<IgnoredAny>()? {
                     Some(_) => Err(serde::de::Error::custom("an item of two actions")),
-                    None => Ok(Item { action: action.0, status: body.status, error: body.error }),
+                    None => Ok(Item { action: action.0, status: body.status, result: body.result, error: body.error }),
                 }
             }
         }

@@ -1,12 +1,14 @@
 //! Operations to the body of a `_bulk` request: one action line each, and the document's line below it where there is a document. A
-//! tombstone is a document like any other.
+//! tombstone is a document like any other; a merge is an update by a script (`merge`).
 //!
 //! Pure: bytes are appended to what the caller has and nothing else happens. Never parses or checks a document, never asks for a refresh, and
-//! never writes an action without a version: every line carries `version` and `version_type`, so the index itself refuses what is stale.
+//! never writes an action without a version: every line carries `version` and `version_type`, so the index itself refuses what is stale, but for
+//! merges, whose versions are inside.
 //! (Format: OpenSearch Bulk API; newline-delimited JSON, the last byte is a newline.)
 
 use std::io::{self, Write};
 
+use super::merge;
 use crate::operation::{Operation, Target};
 use crate::plan::tombstone;
 use crate::revision::Document;
@@ -18,7 +20,8 @@ pub fn append(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) {
     match operation {
         Operation::Index { document, .. } => append_document(document, out),
         Operation::Tombstone { time, .. } => append_document(&tombstone::document(*time), out),
-        Operation::Delete { .. } | Operation::Merge { .. } => {}
+        Operation::Merge { cells, time, .. } => merge::append_line(cells, *time, out),
+        Operation::Delete { .. } => {}
     }
 }
 
@@ -39,9 +42,19 @@ fn append_action(operation: &Operation, require_alias: bool, out: &mut Vec<u8>) 
             append_target(target, out);
             out.extend_from_slice(b"}}\n");
         }
-        Operation::Merge { .. } => {}
+        Operation::Merge { target, .. } => {
+            out.extend_from_slice(br#"{"update":{"#);
+            append_place(target, out);
+            out.extend_from_slice(br#","retry_on_conflict":"#);
+            out.extend_from_slice(RETRIES);
+            append_routing(target, out);
+            out.extend_from_slice(if require_alias { b",\"require_alias\":true}}\n" } else { b"}}\n" });
+        }
     }
 }
+
+/// How often the server itself tries a merge again that another write of the document came in between of.
+const RETRIES: &[u8] = b"5";
 
 /// The name of an operation's action: the key of its action line, and of its item in the answer.
 pub fn action(operation: &Operation) -> &'static str {
@@ -136,16 +149,24 @@ fn append_guard(name: &str, require_alias: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"doc\":{}}\n");
 }
 
-fn append_target(target: &Target, out: &mut Vec<u8>) {
+fn append_place(target: &Target, out: &mut Vec<u8>) {
     out.extend_from_slice(br#""_index":"#);
     append_string(&target.index, out);
     out.extend_from_slice(br#","_id":"#);
     append_string(&target.id, out);
+}
+
+fn append_target(target: &Target, out: &mut Vec<u8>) {
+    append_place(target, out);
     out.extend_from_slice(br#","version":"#);
     out.extend_from_slice(itoa::Buffer::new().format(target.version).as_bytes());
     out.extend_from_slice(br#","version_type":""#);
     out.extend_from_slice(target.version_type.as_str().as_bytes());
     out.push(b'"');
+    append_routing(target, out);
+}
+
+fn append_routing(target: &Target, out: &mut Vec<u8>) {
     if let Some(routing) = &target.routing {
         out.extend_from_slice(br#","routing":"#);
         append_string(routing, out);
@@ -153,7 +174,7 @@ fn append_target(target: &Target, out: &mut Vec<u8>) {
 }
 
 /// Appends a JSON string. Text beyond ASCII stays as it is: the body is UTF-8.
-fn append_string(text: &str, out: &mut Vec<u8>) {
+pub(super) fn append_string(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
     let mut rest = text.as_bytes();
@@ -180,7 +201,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::revision::VersionType;
+    use crate::revision::{Cells, VersionType};
 
     fn target(index: &str, id: &str, version: u64) -> Target {
         Target { index: index.into(), id: id.to_owned(), version, version_type: VersionType::External, routing: None }
@@ -241,6 +262,25 @@ mod tests {
             text(&[Operation::Delete { target }]),
             "{\"delete\":{\"_index\":\"people\",\"_id\":\"1\",\"version\":5,\"version_type\":\"external_gte\",\"routing\":\"eu\\\"1\"}}\n"
         );
+    }
+
+    #[test]
+    fn a_merge_is_an_update_without_a_version_of_its_own() {
+        let merge = |target| Operation::Merge { target, cells: Cells { erased: Some(7), columns: vec![] }.into(), time: 0 };
+        let lines = |operation: &Operation, require_alias| {
+            let mut out = Vec::new();
+            append(operation, require_alias, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            let (action, script) = text.split_once('\n').unwrap();
+            (action.to_owned(), script.to_owned())
+        };
+        let plain = merge(target("items", "MX-200", 7));
+        let (action, script) = lines(&plain, true);
+        assert_eq!(action, r#"{"update":{"_index":"items","_id":"MX-200","retry_on_conflict":5,"require_alias":true}}"#);
+        assert!(script.starts_with(r#"{"scripted_upsert":true,"#) && script.ends_with("]}}}\n"), "{script}");
+        let routed = merge(Target { routing: Some("eu".to_owned()), ..target("items", "MX-200", 7) });
+        assert_eq!(lines(&routed, false).0, r#"{"update":{"_index":"items","_id":"MX-200","retry_on_conflict":5,"routing":"eu"}}"#);
+        assert_eq!(super::action(&plain), "update");
     }
 
     #[test]

@@ -1,0 +1,263 @@
+//! A row that is put together from cells: of each column the write with the highest version, whatever order the writes come in and how often.
+//!
+//! A join semilattice: a merge is commutative, associative and idempotent, so that every order of the same changes comes to the same row. A
+//! higher version wins. Of one version an erasure wins over a value, and of two values the one of the greater [`rank`]. Every sink goes by these
+//! rules; where a server does it by itself, it compares what is made here. Never reads a value but as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::codec::ion_json::write_string;
+use crate::revision::{Cell, Cells, Document};
+
+/// The member of a row's field `revsync` that says which write of each column is in the document. No index may look into it.
+pub const FIELD: &str = "cells";
+
+/// A row as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Every cell up to this version is gone, and so is one of this version that comes late.
+    pub erased: Option<u64>,
+    /// The columns that live, by name. One without a value lives too: it is `null`.
+    pub columns: BTreeMap<String, Column>,
+}
+
+/// A column as it was written last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// The version of that write.
+    pub version: u64,
+    /// The value as JSON text.
+    pub value: Bytes,
+}
+
+impl Row {
+    /// Takes a change in. Whether there was anything new in it.
+    pub fn merge(&mut self, cells: &Cells) -> bool {
+        let mut changed = false;
+        if let Some(erased) = cells.erased.filter(|erased| self.erased.is_none_or(|before| before < *erased)) {
+            self.erased = Some(erased);
+            self.columns.retain(|_, column| column.version > erased);
+            changed = true;
+        }
+        for cell in &cells.columns {
+            if self.erased.is_none_or(|erased| erased < cell.version)
+                && self.columns.get(&cell.name).is_none_or(|before| wins(cell, before))
+            {
+                self.columns.insert(cell.name.clone(), Column { version: cell.version, value: cell.value.clone() });
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// The highest version that is in it, for people; 0 where there is none.
+    pub fn version(&self) -> u64 {
+        self.columns.values().map(|column| column.version).chain(self.erased).max().unwrap_or_default()
+    }
+
+    /// The document that the row is, without any bookkeeping; `None` where nothing of it lives.
+    pub fn document(&self) -> Option<Document> {
+        if self.columns.is_empty() {
+            return None;
+        }
+        let mut out = vec![b'{'];
+        for (name, column) in &self.columns {
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            write_string(name, &mut out);
+            out.push(b':');
+            out.extend_from_slice(&column.value);
+        }
+        out.push(b'}');
+        Some(Document(out.into()))
+    }
+}
+
+fn wins(cell: &Cell, before: &Column) -> bool {
+    let tie = || is_greater(&rank(&cell.value), &rank(&before.value));
+    cell.version > before.version || (cell.version == before.version && tie())
+}
+
+/// The most characters of a value that its rank holds.
+const SHOWN: usize = 64;
+
+/// What decides between two values of one column at one version: the value's text, of a long one its beginning and the SHA-256 of all of it.
+/// Two values have one rank only where they are one text.
+pub fn rank(value: &[u8]) -> String {
+    let text = String::from_utf8_lossy(value);
+    match text.char_indices().nth(SHOWN) {
+        None => text.into_owned(),
+        Some((end, _)) => {
+            let mut rank = text[..end].to_owned();
+            for byte in Sha256::digest(value) {
+                write!(rank, "{byte:02x}").expect("writing into memory does not fail");
+            }
+            rank
+        }
+    }
+}
+
+/// Whether a rank is above another, in the order of Java's `String.compareTo`: by units of UTF-16, which beyond U+FFFF is not the order of bytes.
+fn is_greater(one: &str, other: &str) -> bool {
+    one.encode_utf16().gt(other.encode_utf16())
+}
+
+/// The same change without the cells that it erases itself.
+pub fn settled(mut cells: Cells) -> Cells {
+    if let Some(erased) = cells.erased {
+        cells.columns.retain(|cell| cell.version > erased);
+    }
+    cells
+}
+
+/// The highest version of a change, for people; 0 where it changes nothing.
+pub fn version(cells: &Cells) -> u64 {
+    cells.columns.iter().map(|cell| cell.version).chain(cells.erased).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn put(columns: &[(&str, u64, &str)]) -> Cells {
+        let cell = |(name, version, value): &(&str, u64, &str)| Cell {
+            name: (*name).to_owned(),
+            version: *version,
+            value: Bytes::copy_from_slice(value.as_bytes()),
+        };
+        Cells { erased: None, columns: columns.iter().map(cell).collect() }
+    }
+
+    fn erase(version: u64) -> Cells {
+        Cells { erased: Some(version), columns: Vec::new() }
+    }
+
+    fn fold<'a>(changes: impl IntoIterator<Item = &'a Cells>) -> Row {
+        let mut row = Row::default();
+        for cells in changes {
+            row.merge(cells);
+        }
+        row
+    }
+
+    fn text(row: &Row) -> Option<String> {
+        row.document().map(|document| String::from_utf8(document.as_bytes().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn of_a_column_the_write_with_the_higher_version_stays_in_both_orders() {
+        let (older, newer) = (put(&[("a", 1, "\"old\""), ("b", 9, "1")]), put(&[("a", 2, "\"new\""), ("c", 1, "null")]));
+        for order in [[&older, &newer], [&newer, &older]] {
+            assert_eq!(text(&fold(order)).unwrap(), r#"{"a":"new","b":1,"c":null}"#);
+        }
+        assert_eq!(fold([&older, &newer]).version(), 9);
+    }
+
+    #[test]
+    fn a_change_that_is_older_or_the_same_again_changes_nothing() {
+        let mut row = fold([&put(&[("a", 5, "1")]), &erase(3)]);
+        let before = row.clone();
+        for cells in [put(&[("a", 5, "1")]), put(&[("a", 4, "2")]), put(&[("b", 3, "2")]), erase(3), erase(2), Cells::default()] {
+            assert!(!row.merge(&cells), "{cells:?}");
+        }
+        assert_eq!(row, before);
+    }
+
+    #[test]
+    fn an_erasure_takes_its_own_version_and_what_is_older_and_leaves_what_is_newer() {
+        let row = fold([&put(&[("old", 4, "1"), ("tie", 5, "1"), ("new", 6, "1")]), &erase(5)]);
+        assert_eq!(text(&row).unwrap(), r#"{"new":1}"#);
+        let nothing = fold([&put(&[("a", 5, "1")]), &erase(5), &put(&[("b", 5, "1")])]);
+        assert_eq!((nothing.document(), nothing.erased, nothing.version()), (None, Some(5), 5));
+        let back = fold([&erase(5), &put(&[("a", 6, "1")])]);
+        assert_eq!((text(&back).unwrap().as_str(), back.erased), (r#"{"a":1}"#, Some(5)));
+    }
+
+    #[test]
+    fn of_two_values_of_one_version_the_greater_text_stays_in_both_orders() {
+        let long = |last: &str| format!("\"{}{last}\"", "x".repeat(100));
+        for (lower, greater) in [
+            ("1", "2"),
+            ("10", "9"),
+            ("1", "1.0"),
+            ("\"1\"", "1"),
+            ("null", "true"),
+            ("\"é\"", "\"\u{ffff}\""),
+            // In bytes of UTF-8 it is the other way round.
+            ("\"😀\"", "\"\u{e000}\""),
+            ("[1]", "{}"),
+        ] {
+            for order in [[lower, greater], [greater, lower]] {
+                let row = fold(&order.map(|value| put(&[("a", 7, value)])));
+                assert_eq!(row.columns["a"].value, greater, "{lower} and {greater}");
+            }
+        }
+        let values = [long("a"), long("b"), long("c")];
+        let ends = [[0, 1, 2], [2, 1, 0], [1, 0, 2]].map(|order| fold(&order.map(|at| put(&[("a", 7, &values[at])]))));
+        assert!(ends[0] == ends[1] && ends[1] == ends[2], "{ends:?}");
+    }
+
+    #[test]
+    fn a_rank_is_short_and_tells_every_two_texts_apart() {
+        assert_eq!(rank(b"442.30"), "442.30");
+        let edge = "é".repeat(SHOWN);
+        assert_eq!(rank(edge.as_bytes()), edge);
+        let long = rank(format!("{edge}!").as_bytes());
+        assert!(long.starts_with(&edge) && long.chars().count() == SHOWN + 64, "{long}");
+        assert_ne!(long, rank(format!("{edge}?").as_bytes()));
+    }
+
+    #[test]
+    fn names_are_written_as_json() {
+        assert_eq!(text(&fold([&put(&[("f:\"q\"\n", 1, "1")])])).unwrap(), r#"{"f:\"q\"\n":1}"#);
+    }
+
+    #[test]
+    fn what_a_change_erases_itself_is_not_in_it() {
+        let cells = settled(Cells { erased: Some(4), ..put(&[("a", 4, "1"), ("b", 5, "2")]) });
+        assert_eq!(cells, Cells { erased: Some(4), ..put(&[("b", 5, "2")]) });
+        assert_eq!((version(&cells), version(&erase(9)), version(&Cells::default())), (5, 9, 0));
+    }
+
+    fn change() -> impl Strategy<Value = Cells> {
+        let value = prop::sample::select(vec!["null", "1", "1.0", "\"a\"", "\"😀\"", "\"\u{e000}\"", "[1,2]"]);
+        let columns = prop::collection::btree_map("[a-d]", (0..9u64, value), 0..4);
+        (prop::option::weighted(0.3, 0..9u64), columns).prop_map(|(erased, columns)| {
+            let columns: Vec<_> = columns.iter().map(|(name, (version, value))| (name.as_str(), *version, *value)).collect();
+            Cells { erased, ..put(&columns) }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+        /// 200 histories, 50 orders of each: 10,000 permutations.
+        #[test]
+        fn every_order_with_duplicates_comes_to_one_row(
+            history in prop::collection::vec(change(), 1..8),
+            orders in prop::collection::vec(prop::collection::vec((any::<prop::sample::Index>(), any::<u16>()), 0..12), 50),
+        ) {
+            let expected = fold(&history);
+            for order in orders {
+                // Each change once, and some more than once.
+                let keys = order.iter().map(|(_, key)| *key).chain(std::iter::repeat(0));
+                let mut sent: Vec<(u16, &Cells)> = keys.zip(&history).collect();
+                sent.extend(order.iter().map(|(which, key)| (key.rotate_left(5), which.get(&history))));
+                sent.sort_by_key(|(key, _)| *key);
+                prop_assert_eq!(&fold(sent.into_iter().map(|(_, cells)| cells)), &expected);
+            }
+        }
+
+        #[test]
+        fn a_change_comes_to_the_same_without_what_it_erases_itself(before in change(), cells in change()) {
+            prop_assert_eq!(fold([&before, &settled(cells.clone())]), fold([&before, &cells]));
+        }
+    }
+}
