@@ -25,7 +25,7 @@ struct Scan {
     bench: Arc<Bench>,
     stop: watch::Sender<bool>,
     counts: watch::Receiver<Counts>,
-    result: tokio::task::JoinHandle<Result<bool, Error>>,
+    result: tokio::task::JoinHandle<Result<(), Error>>,
     /// The input ends when this goes.
     input: mpsc::Sender<()>,
 }

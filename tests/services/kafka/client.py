@@ -8,7 +8,14 @@ import json
 import sys
 import time
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 
 SERVERS = sys.argv[1]
@@ -91,10 +98,26 @@ def produce(topic, messages, transaction=None):
         raise RuntimeError(failed[0])
     if transaction == "commit":
         producer.commit_transaction(PATIENCE)
+        wait_for_markers(topic)
     elif transaction == "abort":
         producer.abort_transaction(PATIENCE)
+        wait_for_markers(topic)
     elif transaction == "open":
         KEPT.append(producer)
+
+
+def wait_for_markers(topic):
+    """They are written after the end of a transaction was acknowledged."""
+    partitions = [TopicPartition(topic, number) for number in ADMIN.list_topics(topic, timeout=PATIENCE).topics[topic].partitions]
+    until = time.monotonic() + PATIENCE
+    for partition in partitions:
+
+        def end(isolation):
+            asked = ADMIN.list_offsets({partition: OffsetSpec.latest()}, isolation_level=isolation)
+            return asked[partition].result(PATIENCE).offset
+
+        while end(IsolationLevel.READ_COMMITTED) < end(IsolationLevel.READ_UNCOMMITTED) and time.monotonic() < until:
+            time.sleep(0.02)
 
 
 def ends(topic):
