@@ -1,22 +1,21 @@
-//! A Kinesis event in, a partial-batch reply out: event to records, records to the one delivery function, its answer to
+//! An event of Kinesis or of Kafka in, a partial-batch reply out: event to records, records to the one delivery function, its answer to
 //! `batchItemFailures`.
 //!
-//! Never decodes, retries or decides what is settled, and never names more than one record in a reply: Lambda resumes at the lowest
-//! sequence number it is given, so only that one means anything (reference of the event and the reply: AWS Lambda developer guide,
-//! "Using Lambda with Kinesis", "Configuring partial batch response").
+//! Never decodes, retries or decides what is settled. `event` reads what comes in, `reply` is what goes out.
 
 mod event;
+mod reply;
 
 use std::time::Duration;
 
-use aws_lambda_events::streams::KinesisEventResponse;
 use revsync::error::{Error, Kind};
-use revsync::record::{Position, Record, SequenceNumber};
+use revsync::record::{Position, Record};
 use revsync::run::deliver::Deliver;
 use revsync::run::panics::guard;
 use tokio::time::timeout;
 
 pub use event::Batch;
+pub use reply::{KafkaEventResponse, Reply, first_unsettled, reply};
 
 /// What is kept back of an invocation's time, where that is long enough: one half for requests that are with the sink and letters that are
 /// being stored to come to their end, which spares sending them again; the other for abandoning the rest and for the answer to arrive. A bulk
@@ -30,15 +29,15 @@ const MARGIN_PART: u32 = 4;
 /// What a batch comes to where the function does not fail.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The first record to send again; `None` where nothing is.
-    pub first: Option<SequenceNumber>,
+    /// Where to go on: the first record of the shard, or of each partition, that has to be sent again; none where nothing has.
+    pub first: Vec<Position>,
     /// Why it has to be sent again.
     pub why: Option<Error>,
 }
 
 /// The whole handler: delivers the records of one event through a line of their own, within the time that is left for the invocation.
 ///
-/// What could not be settled in that time, or because an edge is down, is answered as the first record to send again. Where no time is left,
+/// What could not be settled in that time, or because an edge is down, is answered as the first records to send again. Where no time is left,
 /// nothing is begun. Nothing of the line is under way any more when this returns: the process may be frozen then.
 ///
 /// # Errors
@@ -54,7 +53,7 @@ pub async fn handle(batch: Batch, line: &mut Deliver, left: Duration) -> Result<
     }
 }
 
-/// Delivers the records of one shard. Answers the first that is not settled.
+/// Delivers the records. Answers the first that are not settled.
 async fn deliver(records: Vec<Record>, line: &mut Deliver, left: Duration) -> Result<Answer, Error> {
     let late = |what: &str| Some(Error::new(Kind::Pending, what));
     if left.is_zero() {
@@ -75,39 +74,19 @@ async fn deliver(records: Vec<Record>, line: &mut Deliver, left: Duration) -> Re
         line.stop(margin / 2).await;
     }
     let open = line.ledger().first_unsettled().map(|(_, position)| position);
-    let first = first_unsettled(open.chain(records.get(taken).map(|record| &record.position)));
-    match (ended, first) {
-        (Ok(Ok(())), first) => Ok(Answer { first, why: None }),
-        // Out of time or patience, or a dead letter that could not be stored: everything before the first open record holds.
-        (Err(_), Some(first)) => Ok(Answer { first: Some(first), why: late("the time of the invocation ran out") }),
-        (Ok(Err(error)), Some(first)) if matches!(error.kind, Kind::Pending | Kind::DeadLetters) => {
+    let first = first_unsettled(open.chain(records[taken..].iter().map(|record| &record.position)));
+    match ended {
+        Ok(Ok(())) => Ok(Answer { first, why: None }),
+        // Out of time or patience, or a dead letter that could not be stored: everything before the first open records holds.
+        Err(_) if !first.is_empty() => Ok(Answer { first, why: late("the time of the invocation ran out") }),
+        Ok(Err(error)) if !first.is_empty() && matches!(error.kind, Kind::Pending | Kind::DeadLetters) => {
             // What is told of a run is to repeat it, which Lambda does by itself.
             let why = if error.kind == Kind::Pending { error.help("nothing is lost: Lambda sends these records again") } else { error };
-            Ok(Answer { first: Some(first), why: Some(why) })
+            Ok(Answer { first, why: Some(why) })
         }
-        (Ok(Err(error)), _) => Err(error),
-        (Err(_), None) => Err(Error::new(Kind::Pending, "the time of the invocation ran out while the sink was being finished")),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(Error::new(Kind::Pending, "the time of the invocation ran out while the sink was being finished")),
     }
-}
-
-/// The lowest sequence number of the positions that are not settled. A part of an aggregate counts as its whole Kinesis record, which
-/// comes again as one; positions of other sources have no sequence number and do not occur here.
-pub fn first_unsettled<'a>(positions: impl IntoIterator<Item = &'a Position>) -> Option<SequenceNumber> {
-    let number = |position: &'a Position| match position {
-        Position::Sequence { number, .. } => Some(number),
-        Position::Byte { .. } | Position::Offset { .. } => None,
-    };
-    positions.into_iter().filter_map(number).min().cloned()
-}
-
-/// The reply: nothing failed, or everything from this record on comes again.
-///
-/// It means something only when the event source mapping has `FunctionResponseTypes: [ReportBatchItemFailures]`; without it Lambda takes
-/// any reply for success and the records are lost.
-pub fn reply(first_unsettled: Option<SequenceNumber>) -> KinesisEventResponse {
-    let mut reply = KinesisEventResponse::default();
-    reply.set_failures(first_unsettled.map(|number| number.0));
-    reply
 }
 
 /// The `errorType` of an error of the function, by which an alarm or a filter can tell it.

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aws_lambda_events::streams::KinesisEventResponse;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use lambda_runtime_api_client::body::Body;
 use lambda_runtime_api_client::{PooledClient, build_request};
@@ -19,7 +18,7 @@ use log::RequestId;
 use revsync::cli::Parts;
 use revsync::error::Error;
 use revsync::run::panics;
-use revsync_lambda::{Batch, error_type, handle, reply};
+use revsync_lambda::{Batch, Reply, error_type, handle, reply};
 use serde_json::json;
 use serde_json::value::RawValue;
 use watched::{Invocation, Watch};
@@ -69,7 +68,7 @@ impl Function {
         Ok(Self { watch: Watch::start(parts.name())?, parts, request, cold: AtomicBool::new(true) })
     }
 
-    async fn answer(&self, event: LambdaEvent<Box<RawValue>>) -> Result<KinesisEventResponse, Diagnostic> {
+    async fn answer(&self, event: LambdaEvent<Box<RawValue>>) -> Result<Reply, Diagnostic> {
         let context = &event.context;
         self.request.set(&context.request_id);
         let mut invocation = Invocation::begin(&context.request_id, context.deadline(), self.cold.swap(false, Ordering::Relaxed));
@@ -87,7 +86,7 @@ impl Function {
         self.parts.end(line);
         revsync::metrics::instruments::over();
         match answer {
-            Ok(answer) => Ok(reply(answer.first)),
+            Ok(answer) => Ok(reply(&answer.first)),
             Err(error) => Err(Diagnostic { error_type: error_type(error.kind).to_owned(), error_message: error.to_string() }),
         }
     }

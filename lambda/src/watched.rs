@@ -10,7 +10,7 @@ use metrics_cloudwatch_embedded::{Builder, Collector};
 use revsync::error::{Error, Kind};
 use revsync::metrics::instruments::{self, Home};
 use revsync::metrics::{Counts, Skip};
-use revsync::record::{Position, SequenceNumber};
+use revsync::record::{Position, Record};
 use revsync_lambda::{Answer, Batch, error_type};
 use tracing::Level;
 
@@ -98,13 +98,13 @@ impl Invocation {
 
     /// It is of these records.
     pub(crate) fn read(&mut self, batch: &Batch) {
-        let number = |position: &Position| match position {
-            Position::Sequence { number, .. } => number.0.clone(),
-            Position::Byte { .. } | Position::Offset { .. } => String::new(),
-        };
         if let (Some(first), Some(last)) = (batch.records.first(), batch.records.last()) {
-            self.shard.clone_from(&first.origin.shard);
-            (self.first, self.last) = (number(&first.position), number(&last.position));
+            self.shard = shard(first);
+            // Records stand in the order of their positions.
+            if shard(last) != self.shard {
+                self.shard = format!("{} to {}", self.shard, shard(last));
+            }
+            (self.first, self.last) = (shown(&first.position), shown(&last.position));
         }
         self.records = batch.records.len();
         let age = |oldest| now().duration_since(SystemTime::UNIX_EPOCH + Duration::from_millis(oldest)).unwrap_or_default();
@@ -114,9 +114,9 @@ impl Invocation {
 
     fn tell(&self, pipeline: &str, counts: &Counts, answer: &Result<Answer, Error>) {
         let (answered, why) = match answer {
-            Ok(Answer { first: None, why }) => ("done", why.as_ref()),
-            Ok(Answer { first: Some(SequenceNumber(number)), why }) => (number.as_str(), why.as_ref()),
-            Err(error) => ("error", Some(error)),
+            Ok(Answer { first, why }) if first.is_empty() => ("done".to_owned(), why.as_ref()),
+            Ok(Answer { first, why }) => (first.iter().map(shown).collect::<Vec<_>>().join(", "), why.as_ref()),
+            Err(error) => ("error".to_owned(), Some(error)),
         };
         let skipped = |reason| counts.skipped.get(&reason).copied().unwrap_or_default();
         // A level has to be known where a line is written.
@@ -156,10 +156,26 @@ impl Invocation {
             };
         }
         match answer {
-            Ok(Answer { first: None, .. }) => tell!(Level::INFO),
-            Ok(Answer { first: Some(_), .. }) => tell!(Level::WARN),
+            Ok(Answer { first, .. }) if first.is_empty() => tell!(Level::INFO),
+            Ok(_) => tell!(Level::WARN),
             Err(_) => tell!(Level::ERROR),
         }
+    }
+}
+
+/// A shard as it is told: with its topic, where it is a partition, of which an event may have several.
+fn shard(record: &Record) -> String {
+    match &record.position {
+        Position::Offset { topic, partition, .. } => format!("{topic}-{partition}"),
+        Position::Sequence { .. } | Position::Byte { .. } => record.origin.shard.clone(),
+    }
+}
+
+/// A position as it is told: a number as the mapping names it, an offset with its partition.
+fn shown(position: &Position) -> String {
+    match position {
+        Position::Sequence { number, .. } => number.0.clone(),
+        Position::Offset { .. } | Position::Byte { .. } => position.to_string(),
     }
 }
 

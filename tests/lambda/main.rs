@@ -1,4 +1,4 @@
-//! The Lambda handler against recorded Kinesis events: what it hands to delivery, and the bytes that it answers.
+//! The Lambda handler against events of Kinesis and Kafka: what it hands to delivery, and the bytes that it answers.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
 #[path = "../support/aws.rs"]
@@ -8,6 +8,7 @@ mod delivery;
 #[path = "../support/dice.rs"]
 mod dice;
 mod function;
+mod kafka;
 #[path = "../support/line.rs"]
 mod line;
 #[path = "../support/mapping_model.rs"]
@@ -28,11 +29,10 @@ mod scripted_sink;
 use std::path::Path;
 use std::time::Duration;
 
-use aws_lambda_events::streams::KinesisEventResponse;
 use revsync::error::{Error, Kind};
 use revsync::record::{Position, Record, SequenceNumber};
 use revsync::run::deliver::Deliver;
-use revsync_lambda::{Batch, first_unsettled, handle, reply};
+use revsync_lambda::{Batch, Reply, first_unsettled, handle, reply};
 
 const STREAM: &str = "arn:aws:kinesis:eu-west-1:000000000000:stream/example";
 const LONG: &str = "49545115243490985018280067714973144582180062593244200961";
@@ -42,8 +42,8 @@ fn records(case: &str) -> Vec<Record> {
 }
 
 /// What the function answers to a batch that goes through this line.
-async fn answered(batch: Batch, mut line: Deliver, left: Duration) -> Result<KinesisEventResponse, Error> {
-    handle(batch, &mut line, left).await.map(|answer| reply(answer.first))
+async fn answered(batch: Batch, mut line: Deliver, left: Duration) -> Result<Reply, Error> {
+    handle(batch, &mut line, left).await.map(|answer| reply(&answer.first))
 }
 
 fn fixture(name: &str) -> String {
@@ -53,6 +53,10 @@ fn fixture(name: &str) -> String {
 
 fn number(text: &str) -> SequenceNumber {
     SequenceNumber(text.to_owned())
+}
+
+fn at(text: &str) -> Position {
+    Position::Sequence { number: number(text), sub: None }
 }
 
 fn numbers(records: &[Record]) -> Vec<&str> {
@@ -66,7 +70,7 @@ fn numbers(records: &[Record]) -> Vec<&str> {
 }
 
 fn json(first: Option<&str>) -> String {
-    serde_json::to_string(&reply(first.map(number))).expect("JSON")
+    serde_json::to_string(&reply(&first.map(at).into_iter().collect::<Vec<_>>())).expect("JSON")
 }
 
 #[test]
@@ -123,16 +127,16 @@ fn the_reply_is_these_bytes_and_no_others() {
 
 #[test]
 fn sequence_numbers_are_compared_by_length_and_then_by_bytes() {
-    let at = |text: &str, sub| Position::Sequence { number: number(text), sub };
+    let part = |text: &str, sub| Position::Sequence { number: number(text), sub };
     for (positions, first) in [
-        (vec![at("1000", None), at("999", None)], Some("999")),
-        (vec![at("99", Some(3)), at("99", Some(0))], Some("99")),
-        (vec![at(LONG, None), at("9", None), at("10", None)], Some("9")),
-        (vec![at("21", None), at("12", None)], Some("12")),
+        (vec![at("1000"), at("999")], Some("999")),
+        (vec![part("99", Some(3)), part("99", Some(0))], Some("99")),
+        (vec![at(LONG), at("9"), at("10")], Some("9")),
+        (vec![at("21"), at("12")], Some("12")),
         (vec![], None),
         (vec![Position::Byte { offset: 1 }], None),
     ] {
-        assert_eq!(first_unsettled(&positions), first.map(number), "{positions:?}");
+        assert_eq!(first_unsettled(&positions), first.map(at).into_iter().collect::<Vec<_>>(), "{positions:?}");
     }
 }
 
@@ -142,7 +146,7 @@ fn numbers_that_grow_by_a_digit_keep_their_order() {
     assert_eq!(numbers(&records), ["999", "1000", LONG]);
     for first in 0..records.len() {
         let open = records[first..].iter().rev().map(|record| &record.position);
-        assert_eq!(first_unsettled(open), Some(number(numbers(&records)[first])));
+        assert_eq!(first_unsettled(open), [at(numbers(&records)[first])]);
     }
 }
 
@@ -158,7 +162,6 @@ fn records_that_come_out_of_order_are_put_in_order() {
 #[test]
 fn an_event_of_another_source_is_refused_by_its_name() {
     for (event, found) in [
-        (r#"{"eventSource":"aws:kafka","records":{"orders-0":[]}}"#, "one of aws:kafka"),
         (r#"{"Records":[{"messageId":"1","body":"a secret","eventSource":"aws:sqs"}]}"#, "one of aws:sqs"),
         (r#"{"Records":[{"EventSource":"aws:sns","Sns":{"Message":"a secret"}}]}"#, "one of aws:sns"),
         (r#"{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"a secret"}}}]}"#, "one of aws:s3"),
@@ -175,7 +178,10 @@ fn an_event_of_another_source_is_refused_by_its_name() {
     ] {
         let error = Batch::read(event).expect_err(event);
         assert_eq!(error.kind, Kind::Source);
-        let expected = format!("expected an event of a Kinesis stream (eventSource aws:kinesis), found {found}; nothing was done; invoke");
+        let expected = format!(
+            "expected an event of a Kinesis stream (eventSource aws:kinesis) or of topics of Kafka (aws:kafka, SelfManagedKafka), found {found}; \
+             nothing was done; invoke"
+        );
         assert!(error.to_string().starts_with(&expected) && !error.to_string().contains("secret"), "{event}: {error}");
     }
 }

@@ -136,7 +136,7 @@ fn a_position_that_was_answered_is_a_warning_that_says_why() {
 fn a_batch_that_failed_is_an_error_that_says_why_and_its_metrics_are_printed_too() {
     let mut function = Function::start(&TO_NOTHING);
     let Answer::Error(failure) = function.invoke(r#"{"records":{"quokkazz":[]}}"#, LONG_ENOUGH) else {
-        panic!("an event of Kafka is refused")
+        panic!("an event of no source is refused")
     };
     let errors: Vec<Value> = lines(&function).into_iter().filter(|line| line["level"] == "ERROR").collect();
     assert_eq!(errors.len(), 1, "{}", function.errors());

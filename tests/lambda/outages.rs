@@ -175,7 +175,7 @@ async fn an_event_of_another_source_is_an_error_that_names_it_and_changes_nothin
     let mut function = place.function(&server.url(), &[]);
     for (event, found) in [
         (r#"{"Records":[{"messageId":"1","body":"a secret","eventSource":"aws:sqs"}]}"#, "one of aws:sqs"),
-        (r#"{"eventSource":"aws:kafka","records":{"orders-0":[{"value":"a secret"}]}}"#, "one of aws:kafka"),
+        (r#"{"eventSource":"aws:kafka","records":{"orders-0":[{"value":"a secret"}]}}"#, "no topic, partition and offset in record 0"),
         (r#"{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"a secret"}}}]}"#, "one of aws:s3"),
         ("{}", "one without Records"),
     ] {
@@ -183,8 +183,9 @@ async fn an_event_of_another_source_is_an_error_that_names_it_and_changes_nothin
             panic!("expected an error: {event}")
         };
         let message_of = format!(
-            "expected an event of a Kinesis stream (eventSource aws:kinesis), found {found}; nothing was done; invoke this function by an \
-             event source mapping of a Kinesis data stream, and by nothing else"
+            "expected an event of a Kinesis stream (eventSource aws:kinesis) or of topics of Kafka (aws:kafka, SelfManagedKafka), found {found}; \
+             nothing was done; invoke this function by an event source mapping of a Kinesis data stream or of Kafka topics, and by nothing \
+             else"
         );
         assert_eq!((kind.as_str(), message), ("Revsync.Event", message_of));
         assert!(!body.contains("secret"), "{body}");

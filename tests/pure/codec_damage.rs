@@ -39,9 +39,8 @@ fn corpus() -> Vec<Vec<u8>> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(folder);
         let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
-        let holds_records =
-            |file: &&std::path::PathBuf| ![".expected.jsonl", ".keys.jsonl"].iter().any(|end| file.to_str().unwrap().ends_with(end));
-        for file in files.iter().filter(holds_records) {
+        for file in files.iter().filter(|file| ![".expected.jsonl", ".keys.jsonl"].iter().any(|end| file.to_str().unwrap().ends_with(end)))
+        {
             let mut capture = Capture::open(file.to_str().unwrap(), revsync::record::Bound::EndsAtStart).unwrap();
             while let Some(page) = capture.read(1 << 20).unwrap() {
                 records.extend(page.records.iter().map(|record| record.data.to_vec()));

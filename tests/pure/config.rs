@@ -270,7 +270,7 @@ fn values_that_make_no_sense_together_are_refused() {
         "[sink]\nurl = \"http://h:9200\"\nauth = \"basic\"",
         "[sink]\nurl = \"http://h:9200\"\nusername = \"revsync\"",
         "[source]\nurl = \"kinesis://the ledger\"",
-        "[source]\nurl = \"kafka://h:9092/ledger\"",
+        "[source]\nurl = \"kafka://h:9092\"",
         "[dead_letters]\nurl = \"letters.jsonl\"",
         "[[table]]\nname = \"A\"\n[[table]]\nname = \"A\"",
         "[[table]]\nname = \"\"",

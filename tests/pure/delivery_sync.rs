@@ -56,7 +56,7 @@ fn scan(bench: Bench) -> Scan {
         let capture = tokio::task::spawn_blocking(move || Capture::open(&path, revsync::record::Bound::EndsAtStart)).await.unwrap()?;
         drop(reader);
         let mut line = at_work.line();
-        sync(capture, &mut line, stopped, |_, counts| drop(seen.send_replace(counts.clone()))).await
+        sync(capture, &mut line, stopped, |_, counts| drop(seen.send_replace(counts.clone()))).await.map(drop)
     });
     Scan { bench, stop, counts, result, input }
 }

@@ -75,10 +75,10 @@ fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
     said.push_str(&here(&["sync", "kinesis://ledger"], &[]));
     said.push_str(&here(&["sync"], &[]));
     said.push_str(&here(&["sync", "x.ion", "--dead-letters", "letters.jsonl"], &[]));
-    said.push_str(&here(&["check", "-", "--dead-letters", "kafka://h:9092/letters"], &[]));
+    said.push_str(&here(&["check", "-", "--dead-letters", "kafka://h:9092/letters,more"], &[]));
     said.push_str(&here(&["check", "-", "--dead-letters", "sqs://sqs.eu-west-1.amazonaws.com/123456789012/letters"], &[]));
     said.push_str(&here(&["dead-letters", "list", "--dead-letters", "s3://Letters"], &[]));
-    said.push_str(&here(&["explain", "kafka://h:9092/t"], &[]));
+    said.push_str(&here(&["explain", "kafka://h:9092"], &[]));
     said.push_str(&here(&["--config", "typo.toml", "check"], &[]));
     said.push_str(&here(&["--config", "missing.toml", "check"], &[]));
     said.push_str(&here(&["sync", "x.ion"], &[("REVSYNC_TO", "localhost:9200")]));

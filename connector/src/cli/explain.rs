@@ -11,7 +11,7 @@ use super::{Context, line};
 use crate::error::{Error, Exit};
 use crate::run::explain::explain;
 use crate::run::panics::panicked;
-use crate::source::capture::{Capture, Page};
+use crate::source::scan::{Page, Scan};
 
 /// Say for every unit of a source what would be done with it, and why
 ///
@@ -22,6 +22,8 @@ Examples:
   revsync explain capture/ledger.ion | less -S
   revsync --config revsync.toml explain | grep skipped
       see what the rules of a configuration do before they do it
+  revsync explain kafka://broker:9092/shop.item --key shop.item=sku | less -S
+      all messages of a topic; no group is joined, and nothing is committed
 
 Exit codes:
   0  every unit can be used
@@ -34,13 +36,16 @@ pub struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.source])?;
-    let (mut mapping, mut decoder, mut capture) = (line::mapping(&settings)?, line::decoder(&settings), line::capture(&settings)?);
+    let (mut mapping, mut decoder) = (line::mapping(&settings)?, line::decoder(&settings));
+    let mut scan = line::scan(&settings).await?;
     let terminal = &context.terminal;
     let mut exit = Exit::Done;
     loop {
         let read;
-        (capture, read) = spawn_blocking(move || page(capture)).await.map_err(|_| panicked())?;
-        let Some(page) = read? else { return Ok(exit) };
+        (scan, read) = spawn_blocking(move || page(scan)).await.map_err(|_| panicked())?;
+        let Some(page) = read? else {
+            return Ok(if scan.is_incomplete() { exit.max(Exit::Attention) } else { exit });
+        };
         let mut lines = String::new();
         let mut stopped = Ok(());
         for record in &page.records {
@@ -62,7 +67,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     }
 }
 
-fn page(mut capture: Capture) -> (Capture, Result<Option<Page>, Error>) {
-    let page = capture.read(1024 * 1024);
-    (capture, page)
+fn page(mut scan: Scan) -> (Scan, Result<Option<Page>, Error>) {
+    let page = scan.read(1024 * 1024);
+    (scan, page)
 }

@@ -110,7 +110,7 @@ fn resolve(arguments: &Arguments, context: &Context<'_>) -> Result<Settings, Err
         let what = format!("kcl: expected http(s)://HOST:PORT or local:FILE as the sink, found {}", settings.sink.url);
         return Err(Error::usage(what).help("there is a child for each shard, and each would write over what the others wrote"));
     }
-    line::refuse_one_file_for_two(&settings)?;
+    line::refuse_one_place_for_two(&settings)?;
     Ok(settings)
 }
 

@@ -8,16 +8,22 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 use crate::codec::ion_json::Rules;
 use crate::codec::{self, Decoder, TableOptions};
+#[cfg(feature = "kafka")]
+use crate::config::OnDataLoss;
 use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};
 use crate::error::{Error, Kind};
+#[cfg(feature = "kafka")]
+use crate::kafka;
 use crate::plan::filter::Filter;
 use crate::plan::mapping::{Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
 use crate::record::Bound;
+use crate::run::panics::panicked;
 use crate::run::standing::Standing;
 use crate::run::{deliver, http};
 use crate::sink::Sink;
@@ -25,8 +31,27 @@ use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
 use crate::sink::opensearch::config::Access;
 use crate::source::capture::Capture;
+#[cfg(feature = "kafka")]
+use crate::source::kafka::Topics;
+use crate::source::scan::Scan;
 use crate::store::checkpoints;
 use crate::store::dead_letters::Place;
+
+/// Opens a source that is read to its end: a captured stream, or topics up to the ends that they have now.
+pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
+    #[cfg(feature = "kafka")]
+    if let SourceUrl::Kafka(address) = settings.source.required()? {
+        let (address, source) = (address.clone(), settings.source.clone());
+        let context = kafka::client::Context::new(&source.properties, &source.aws).await?;
+        let stops = source.on_data_loss == OnDataLoss::Stop;
+        let opened = spawn_blocking(move || Topics::open(&address, &source.properties, &context, stops));
+        return Ok(Scan::Topics(Box::new(opened.await.map_err(|_| panicked())??)));
+    }
+    let settings = settings.clone();
+    // What a pipe holds is recognised by its first bytes, and they may take their time.
+    let capture = spawn_blocking(move || capture(&settings)).await.map_err(|_| panicked())??;
+    Ok(capture.into())
+}
 
 /// Opens the captured stream.
 pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
@@ -39,6 +64,8 @@ pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
         #[cfg(feature = "kinesis")]
         url @ SourceUrl::Kinesis(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))
             .help("revsync run follows a stream of Kinesis")),
+        #[cfg(feature = "kafka")]
+        url @ SourceUrl::Kafka(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
     }
 }
 
@@ -122,11 +149,19 @@ pub(super) fn refuse_missing(command: &str, file: &File, over: &Overrides) -> Re
     Ok(())
 }
 
-/// Refuses a file that would be read as the source and written over, or written by two.
+/// Refuses a file that would be read as the source and written over, or written by two, and a topic that would be read and written at once.
 ///
 /// # Errors
 /// It names both.
-pub(super) fn refuse_one_file_for_two(settings: &Settings) -> Result<(), Error> {
+pub(super) fn refuse_one_place_for_two(settings: &Settings) -> Result<(), Error> {
+    #[cfg(feature = "kafka")]
+    if let (Some(SourceUrl::Kafka(source)), Place::Topic(letters)) = (&settings.source.url, &settings.dead_letters.place)
+        && source.topics.includes(&letters.name)
+        && letters.servers.split(',').any(|server| source.servers.iter().any(|known| known == server))
+    {
+        let what = format!("the source {source} includes the topic of the dead letters, {}: each would be read as a record", letters.name);
+        return Err(Error::usage(what).help("name another topic for the dead letters, or topics of the source that leave it out"));
+    }
     let letters = if let Place::File(path) = &settings.dead_letters.place { Some(path) } else { None };
     let sink = match &settings.sink.url {
         SinkUrl::BulkFile(path) | SinkUrl::Local(path) => Some(path),

@@ -17,7 +17,7 @@ use crate::operation::Operation;
 use crate::plan::inference::Inference;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::run::panics::panicked;
-use crate::source::capture::Capture;
+use crate::source::scan::Scan;
 
 /// Print the index mapping that fits the documents of a source
 ///
@@ -45,9 +45,9 @@ pub struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.source])?;
-    let (mapping, decoder, capture) = (line::mapping(&settings)?, line::decoder(&settings), line::capture(&settings)?);
+    let (mapping, decoder, scan) = (line::mapping(&settings)?, line::decoder(&settings), line::scan(&settings).await?);
     let table = arguments.table.clone();
-    let seen = spawn_blocking(move || observe(capture, decoder, mapping, table.as_deref()));
+    let seen = spawn_blocking(move || observe(scan, decoder, mapping, table.as_deref()));
     let seen = seen.await.map_err(|_| panicked())??;
     if seen.is_empty() {
         context.terminal.say("no documents: nothing to map\n");
@@ -76,15 +76,10 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     Ok(exit)
 }
 
-fn observe(
-    mut capture: Capture,
-    mut decoder: Decoder,
-    mut mapping: Mapping,
-    table: Option<&str>,
-) -> Result<BTreeMap<String, Inference>, Error> {
+fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Option<&str>) -> Result<BTreeMap<String, Inference>, Error> {
     let mut seen: BTreeMap<String, Inference> = BTreeMap::new();
     let mut notes = Notes::default();
-    while let Some(page) = capture.read(1024 * 1024)? {
+    while let Some(page) = scan.read(1024 * 1024)? {
         for record in &page.records {
             let mut user_records = decoder.open(record);
             while let Some(user_record) = user_records.next(&decoder) {

@@ -18,7 +18,7 @@ mod options;
 mod parts;
 mod progress;
 mod report;
-#[cfg(feature = "kinesis")]
+#[cfg(any(feature = "kafka", feature = "kinesis"))]
 mod run;
 mod search;
 mod setup;
@@ -82,7 +82,7 @@ pub struct Cli {
 #[expect(missing_docs, reason = "each is documented by its arguments, which clap shows")]
 pub enum Command {
     Sync(sync::Arguments),
-    #[cfg(feature = "kinesis")]
+    #[cfg(any(feature = "kafka", feature = "kinesis"))]
     Run(run::Arguments),
     Kcl(kcl::Arguments),
     Explain(explain::Arguments),
@@ -102,7 +102,7 @@ impl Command {
     /// Whether it goes on until it is stopped, with nobody looking on: what it does is in its log then.
     fn lives_on(&self) -> bool {
         match self {
-            #[cfg(feature = "kinesis")]
+            #[cfg(any(feature = "kafka", feature = "kinesis"))]
             Self::Run(_) => true,
             Self::Kcl(_) => true,
             _ => false,
@@ -189,7 +189,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     log::start(&cli.global, format, cli.command.lives_on(), &context.terminal, environment);
     let done = match &cli.command {
         Command::Sync(arguments) => sync::run(arguments, &context).await,
-        #[cfg(feature = "kinesis")]
+        #[cfg(any(feature = "kafka", feature = "kinesis"))]
         Command::Run(arguments) => run::run(arguments, &context).await,
         Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,

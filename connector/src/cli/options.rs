@@ -162,11 +162,11 @@ pub(crate) struct DeliveryOptions {
     /// The pipeline's name [default: the name of the source]
     #[arg(long, value_name = "NAME", env = "REVSYNC_NAME", hide_env_values = true)]
     pub name: Option<String>,
-    /// Where dead letters go: file:PATH, sqs://HOST/ACCOUNT/QUEUE or s3://BUCKET[/PREFIX] [default: file:revsync-dead-letters.jsonl; run and kcl
-    /// have none]
+    /// Where dead letters go: file:PATH, sqs://HOST/ACCOUNT/QUEUE, s3://BUCKET[/PREFIX] or kafka://HOST:PORT/TOPIC [default:
+    /// file:revsync-dead-letters.jsonl; run and kcl have none]
     #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS", hide_env_values = true)]
     pub dead_letters: Option<String>,
-    /// Where those go that are larger than a message of the queue may be: s3://BUCKET[/PREFIX]
+    /// Where those go that are larger than a message of the queue or topic may be: s3://BUCKET[/PREFIX]
     #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS_LARGE", hide_env_values = true)]
     pub dead_letters_large: Option<String>,
     /// The most bytes of one request before compression, at most 9MiB [default: 5MiB]

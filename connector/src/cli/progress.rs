@@ -7,23 +7,25 @@ use std::time::Duration;
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::metrics::Counts;
+use crate::source::scan::Length;
 
 /// One bar. Hidden, and free of cost, where standard error is no terminal.
 #[derive(Debug)]
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar up to a number of bytes, or a spinner where the end is not known.
-    pub fn start(bars: &MultiProgress, bytes: Option<u64>) -> Self {
-        let (bar, template) = match bytes {
-            Some(bytes) => (ProgressBar::new(bytes), "{bar:30} {percent:>3}%  {msg}  {binary_bytes_per_sec}, {eta} left"),
-            None => (ProgressBar::no_length(), "{spinner} {binary_bytes}  {msg}  {binary_bytes_per_sec}"),
+    /// A bar up to the end of what is read, or a spinner where the end is not known.
+    pub fn start(bars: &MultiProgress, length: Length) -> Self {
+        let (bar, template) = match length {
+            Length::Bytes(Some(bytes)) => (ProgressBar::new(bytes), "{bar:30} {percent:>3}%  {msg}  {binary_bytes_per_sec}, {eta} left"),
+            Length::Bytes(None) => (ProgressBar::no_length(), "{spinner} {binary_bytes}  {msg}  {binary_bytes_per_sec}"),
+            Length::Messages(messages) => (ProgressBar::new(messages), "{bar:30} {percent:>3}%  {msg}  {per_sec}, {eta} left"),
         };
         let bar = bars.add(bar);
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
-        if bytes.is_none() && !bar.is_hidden() {
+        if length == Length::Bytes(None) && !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
         Self(bar)
@@ -44,9 +46,9 @@ impl Progress {
         self.0.set_position(looked_at);
     }
 
-    /// Shows where the run is: bytes read of the source as it is stored, and the counts.
-    pub fn update(&self, bytes_read: u64, counts: &Counts) {
-        self.0.set_position(bytes_read);
+    /// Shows where the run is: how much of the source was read, and the counts.
+    pub fn update(&self, read: u64, counts: &Counts) {
+        self.0.set_position(read);
         if !self.0.is_hidden() {
             self.0.set_message(summary(counts));
         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use tokio::task::spawn_blocking;
 
 use super::options::{CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
 use super::{Context, Progress, line};
@@ -14,9 +13,8 @@ use crate::config::Settings;
 use crate::error::{Error, Exit, Kind};
 use crate::metrics::Counts;
 use crate::run::deliver::{Deliver, interrupted};
-use crate::run::panics::panicked;
 use crate::run::sync::sync;
-use crate::source::capture::Capture;
+use crate::source::scan::Scan;
 use crate::store::dead_letters::DeadLetters;
 
 /// Bring an index up to date with a source, and stop
@@ -33,11 +31,14 @@ Examples:
       a folder of captured files into OpenSearch; the password is in REVSYNC_PASSWORD
   gunzip -c records.json.gz | revsync sync - --to bulk:- | head
       see the exact bulk lines
+  revsync sync kafka://broker:9092/shop.item --key shop.item=sku --to https://search.example.com
+      topics of Kafka, from their first messages to their ends; no group is joined
   revsync --json sync capture/ | jq .dead_letters
 
 Exit codes:
   0  everything is settled
-  1  everything is settled, and something of it as a dead letter: see revsync dead-letters list
+  1  everything is settled, and something of it as a dead letter: see revsync dead-letters list; or something was
+     lost before it could be read, which is said
   2  not everything could be settled; the counts say how much is pending, and nothing is lost")]
 pub struct Arguments {
     #[command(flatten)]
@@ -62,28 +63,27 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         prepared = prepare(&settings) => prepared,
     };
     let (counts, result) = match prepared {
-        Ok((capture, mut deliver)) => {
-            capture.notes().iter().for_each(|note| context.terminal.say(&format!("passed over: {note}\n")));
-            let progress = Progress::start(&context.terminal.bars, capture.total());
-            let result = sync(capture, &mut deliver, stop, |read, counts| progress.update(read, counts)).await;
+        Ok((scan, mut deliver)) => {
+            scan.notes().iter().for_each(|note| context.terminal.say(&format!("passed over: {note}\n")));
+            let progress = Progress::start(&context.terminal.bars, scan.total());
+            let result = sync(scan, &mut deliver, stop, |read, counts| progress.update(read, counts)).await;
             progress.finish();
             (deliver.counts(), result)
         }
         Err(error) if error.kind == Kind::Interrupted => (Counts::default(), Err(error)),
         Err(error) => return Err(error),
     };
-    context.conclude(&settings, &settings.source.required()?.to_string(), &counts, started, result)
+    let is_complete = *result.as_ref().unwrap_or(&true);
+    let exit = context.conclude(&settings, &settings.source.required()?.to_string(), &counts, started, result.map(drop))?;
+    Ok(if is_complete { exit } else { exit.max(Exit::Attention) })
 }
 
 /// Opens both ends, and whatever cannot work is found here.
-async fn prepare(settings: &Settings) -> Result<(Capture, Deliver), Error> {
+async fn prepare(settings: &Settings) -> Result<(Scan, Deliver), Error> {
     let mapping = line::mapping(settings)?;
-    line::refuse_one_file_for_two(settings)?;
-    let of_source = settings.clone();
-    // What a pipe holds is recognised by its first bytes, and they may take their time.
-    let capture = spawn_blocking(move || line::capture(&of_source)).await;
-    let capture = capture.map_err(|_| panicked())??;
+    line::refuse_one_place_for_two(settings)?;
+    let scan = line::scan(settings).await?;
     let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     let sink = line::reached_sink(settings).await?;
-    Ok((capture, Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings))))
+    Ok((scan, Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings))))
 }

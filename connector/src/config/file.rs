@@ -237,10 +237,11 @@ impl Default for CheckpointsSection {
 #[serde(default, deny_unknown_fields)]
 pub struct DeadLettersSection {
     /// The place, which will hold content of documents: `file:PATH`, appended to; `sqs://HOST/ACCOUNT/QUEUE`, an SQS queue's URL with sqs in
-    /// place of https; or `s3://BUCKET[/PREFIX]`, an object for each. Behind the last two, `?region=…&endpoint=…` may stand.
+    /// place of https; `s3://BUCKET[/PREFIX]`, an object for each; or `kafka://HOST:PORT[,HOST:PORT]/TOPIC`, a message for each. Behind a queue
+    /// and a bucket, `?region=…&endpoint=…` may stand.
     /// Default: `file:revsync-dead-letters.jsonl`.
     pub url: Option<String>,
-    /// Where those go that are larger than a message of the queue may be: `s3://BUCKET[/PREFIX]`; a queue needs it. Default: none.
+    /// Where those go that are larger than a message of the queue or topic may be: `s3://BUCKET[/PREFIX]`; a queue needs it. Default: none.
     pub large: Option<String>,
     /// Properties of the Kafka client of a topic, as for the source. Default: those of the source.
     pub properties: Properties,

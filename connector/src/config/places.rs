@@ -10,9 +10,10 @@ use url::Url;
 
 use super::load::nearest;
 use crate::error::Error;
+use crate::kafka;
 use crate::sink::opensearch::config::Secret;
 #[cfg(feature = "kinesis")]
-use crate::source::kinesis::Address;
+use crate::source::kinesis;
 
 /// Where records come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +24,10 @@ pub enum SourceUrl {
     Stdin,
     /// An Amazon Kinesis data stream.
     #[cfg(feature = "kinesis")]
-    Kinesis(Address),
+    Kinesis(kinesis::Address),
+    /// Topics of Kafka.
+    #[cfg(feature = "kafka")]
+    Kafka(kafka::Address),
 }
 
 /// Where operations go.
@@ -45,7 +49,7 @@ pub enum SinkUrl {
 }
 
 const SINK_EXPECTED: &str = "expected local:FILE, http(s)://HOST:PORT, bulk:FILE or bulk:-";
-const SOURCE_EXPECTED: &str = "expected a file, a directory, - for standard input, or kinesis://STREAM";
+const SOURCE_EXPECTED: &str = "expected a file, a directory, - for standard input, kafka://HOST:PORT/TOPIC or kinesis://STREAM";
 
 impl FromStr for SourceUrl {
     type Err = Error;
@@ -63,6 +67,11 @@ impl FromStr for SourceUrl {
         if scheme == "kinesis" {
             return text.parse().map(Self::Kinesis);
         }
+        #[cfg(feature = "kafka")]
+        if scheme == "kafka" {
+            let refused = |error: Error| Error { what: format!("source: {}", error.what), ..error };
+            return text.parse().map(Self::Kafka).map_err(refused);
+        }
         Err(match scheme {
             "kinesis" | "kafka" => Error::usage(format!("source: this build cannot follow {scheme}://"))
                 .help("save the stream's records to a file and name that, or - for standard input"),
@@ -79,16 +88,20 @@ impl fmt::Display for SourceUrl {
             Self::Stdin => f.write_str("standard input"),
             #[cfg(feature = "kinesis")]
             Self::Kinesis(address) => address.fmt(f),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(address) => address.fmt(f),
         }
     }
 }
 
 impl SourceUrl {
-    /// The name that a pipeline takes from its source: the stream's name, or a file's name without its extensions.
+    /// The name that a pipeline takes from its source: the stream's name, the topics' names or pattern, or a file's name without its extensions.
     pub fn pipeline_name(&self) -> String {
         let name = match self {
             #[cfg(feature = "kinesis")]
             Self::Kinesis(address) => return address.name().to_owned(),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(address) => return address.topics.to_string(),
             Self::Path(path) => path.file_name().map(|name| name.to_string_lossy().into_owned()),
             Self::Stdin => Some("stdin".to_owned()),
         };
@@ -287,6 +300,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_this_build_cannot_follow_is_refused_in_so_many_words() {
+        #[cfg(not(feature = "kafka"))]
         assert!("kafka://h:9092/topic".parse::<SourceUrl>().unwrap_err().what.contains("cannot follow"));
         assert_eq!("file:///tmp/x.ion".parse::<SourceUrl>().unwrap_err().help.as_deref(), Some("did you mean /tmp/x.ion?"));
     }
@@ -297,6 +311,18 @@ mod tests {
         for text in ["kinesis://ledger?region=eu-west-1", "kinesis://arn:aws:kinesis:eu-west-1:000000000000:stream/ledger"] {
             assert_eq!(text.parse::<SourceUrl>().unwrap().pipeline_name(), "ledger", "{text}");
         }
+    }
+
+    #[test]
+    #[cfg(feature = "kafka")]
+    fn topics_give_their_names_to_their_pipeline() {
+        for (text, name) in
+            [("kafka://h:9092/orders", "orders"), ("kafka://a,b/orders,items", "orders,items"), ("kafka://h/^shop", "^shop")]
+        {
+            assert_eq!(text.parse::<SourceUrl>().unwrap().pipeline_name(), name, "{text}");
+        }
+        let refused = "kafka://ann:hunter2@h/t".parse::<SourceUrl>().unwrap_err().to_string();
+        assert!(refused.starts_with("source: expected kafka://") && !refused.contains("hunter2"), "{refused}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::units::{ByteSize, Listen, Span, StartAt, TableKey};
 use crate::aws::Aws;
 use crate::codec::{Format, Rows, Versions};
 use crate::error::Error;
-use crate::kafka::{Properties, Property};
+use crate::kafka::{Properties, Property, is_secret};
 use crate::plan::breaker::Thresholds;
 use crate::plan::checkpoint::Start;
 use crate::sink::opensearch;
@@ -179,6 +179,11 @@ pub struct Http {
 }
 
 impl Settings {
+    /// The consumer group of a pipeline on Kafka.
+    pub fn group(&self) -> &str {
+        self.source.group.as_deref().unwrap_or(&self.name)
+    }
+
     /// Merges the options over the file, and checks what can be checked without reaching anything.
     ///
     /// # Errors
@@ -191,7 +196,7 @@ impl Settings {
             keys: options.keys.clone(),
             rows: options.rows.unwrap_or_default(),
             group: options.group.clone().or_else(|| file.source.group.clone()),
-            properties: file.source.properties.clone().with(&options.properties),
+            properties: properties(&file.source.properties, &options, environment)?,
             verify_hashes: options.verify_hashes.unwrap_or(file.source.verify_hashes),
             retention: options.retention.unwrap_or(file.source.retention).0,
             start: options.start.unwrap_or(file.source.start).0,
@@ -205,11 +210,24 @@ impl Settings {
             sink: sink(&file, &options, environment)?,
             delivery: delivery(&file, &options)?,
             checkpoints: checkpoints(&file, &options)?,
-            dead_letters: dead_letters(&file, &options)?,
+            dead_letters: dead_letters(&file, &options, environment)?,
             http: Http { listen: options.http.or(file.http.listen), stuck_after: time("http.stuck_after", file.http.stuck_after)? },
             tables: checked(file.table)?,
         })
     }
+}
+
+/// The properties of the Kafka client: option over environment over file. No secret is an option, which everybody on the machine can see.
+fn properties(of_file: &Properties, options: &Overrides, environment: Environment<'_>) -> Result<Properties, Error> {
+    let text = environment("REVSYNC_PROPERTY").unwrap_or_default();
+    let parsed: Result<Vec<Property>, String> = text.split(';').filter(|part| !part.is_empty()).map(str::parse).collect();
+    let of_environment = parsed.map_err(|expected| Error::usage(format!("REVSYNC_PROPERTY: {expected}")))?;
+    let is_shown = |property: &&Property| is_secret(&property.key) && !of_environment.contains(property);
+    if let Some(Property { key, .. }) = options.properties.iter().find(is_shown) {
+        let what = format!("--property {key}: a secret is no option, because everybody on the machine can read those");
+        return Err(Error::usage(what).help("it comes from the environment (REVSYNC_PROPERTY) or the file"));
+    }
+    Ok(of_file.clone().with(&of_environment).with(&options.properties))
 }
 
 fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<Sink, Error> {
@@ -329,13 +347,13 @@ fn checkpoints(file: &File, options: &Overrides) -> Result<Checkpoints, Error> {
     Ok(Checkpoints { place, takeover_after: takeover_after.0 })
 }
 
-fn dead_letters(file: &File, options: &Overrides) -> Result<dead_letters::Config, Error> {
+fn dead_letters(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<dead_letters::Config, Error> {
     let section = &file.dead_letters;
-    let properties = if section.properties.0.is_empty() { &file.source.properties } else { &section.properties };
+    let of_file = if section.properties.0.is_empty() { &file.source.properties } else { &section.properties };
     Ok(dead_letters::Config {
         place: options.dead_letters.as_deref().or(section.url.as_deref()).unwrap_or(DEFAULT_DEAD_LETTERS).parse()?,
         large: options.dead_letters_large.as_deref().or(section.large.as_deref()).map(str::parse).transpose()?,
-        properties: properties.clone().with(&options.properties),
+        properties: properties(of_file, options, environment)?,
         aws: section.aws.clone(),
     })
 }

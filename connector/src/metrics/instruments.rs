@@ -94,7 +94,7 @@ const WORKER: [Instrument; 9] = [
         Kind::Gauge,
         Unit::Count,
         Some("shard"),
-        "Records of a shard that were read, from the first on that is not settled",
+        "Records of a shard that are not settled, from the first such on; on Kafka with those that were not read",
     ),
     ("revsync_checkpoint_age_seconds", Kind::Gauge, Unit::Seconds, Some("shard"), "Time since the checkpoint of a shard was saved"),
     ("revsync_shards", Kind::Gauge, Unit::Count, Some("phase"), "Shards, by what is done with them"),
@@ -223,12 +223,12 @@ pub fn lost(cause: Loss) {
     counter!("revsync_data_loss_total", "cause" => cause.as_str()).increment(1);
 }
 
-/// How a shard is that is read: how far behind it is, where that is known, its unsettled records, and since when its checkpoint is saved.
-pub fn shard(name: &str, lag: Option<Duration>, unsettled: usize, saved: Option<Duration>) {
+/// How a shard is that is read: how far behind it is, where that is known, in time and in records, and since when its checkpoint is saved.
+pub fn shard(name: &str, lag: Option<Duration>, records: u64, saved: Option<Duration>) {
     if let Some(lag) = lag {
         gauge!("revsync_lag_milliseconds", "shard" => name.to_owned()).set(lag.as_secs_f64() * 1000.0);
     }
-    gauge!("revsync_lag_records", "shard" => name.to_owned()).set(unsettled as f64);
+    gauge!("revsync_lag_records", "shard" => name.to_owned()).set(records as f64);
     if let Some(saved) = saved {
         gauge!("revsync_checkpoint_age_seconds", "shard" => name.to_owned()).set(saved.as_secs_f64());
     }

@@ -142,6 +142,8 @@ pub struct Shards {
     pub held: usize,
     /// Records that were read and are not settled.
     pub unsettled: usize,
+    /// Records that the shards that are read here have and that were not taken in, where that is known.
+    pub unread: u64,
 }
 
 impl Summary {
@@ -235,7 +237,7 @@ impl Summary {
 
     /// How far behind the shards are.
     fn lag(&self) -> String {
-        let Shards { read, behind, unknown, furthest, held, waiting, troubled, .. } = self.shards;
+        let Shards { read, behind, unknown, furthest, held, waiting, troubled, unread, .. } = self.shards;
         let by = in_words(furthest);
         let mut said = match (read, behind, unknown) {
             (0, ..) if held > 0 => format!("all {} are read by others", shards(held)),
@@ -247,6 +249,9 @@ impl Summary {
             (_, 1, _) => format!("1 of {} is behind, by {by}", shards(read)),
             (..) => format!("{behind} of {} are behind, the furthest by {by}", shards(read)),
         };
+        if unread > 0 {
+            said.push_str(&format!(", with {unread} records to be read"));
+        }
         if troubled > 0 {
             said.push_str(&format!("; {troubled} cannot be read at the moment"));
         }

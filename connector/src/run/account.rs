@@ -184,7 +184,7 @@ impl Account {
         let blocked = parked.indices().map(|(index, since, why)| Blocked { index: index.to_string(), since, why: why.to_string() });
         state.blocked = blocked.collect();
         for (origin, settled) in self.ledger.take_moved() {
-            if let Some(shard) = state.shards.get_mut(&origin.shard) {
+            if let Some(shard) = state.shard(origin) {
                 shard.settled = Some(settled.clone());
             }
         }
@@ -192,7 +192,7 @@ impl Account {
             (shard.unsettled, shard.oldest) = (0, None);
         }
         for (origin, unsettled, oldest) in self.ledger.open() {
-            if let Some(shard) = state.shards.get_mut(&origin.shard) {
+            if let Some(shard) = state.shard(origin) {
                 (shard.unsettled, shard.oldest) = (unsettled, oldest);
             }
         }

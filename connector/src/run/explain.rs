@@ -3,19 +3,19 @@
 use serde::Serialize;
 
 use super::intake::{self, read_again};
-use crate::codec::{self, Content, Decoder};
+use crate::codec::{self, Content, Decoder, Format};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Planned};
-use crate::record::{Fault, Position, Record};
-use crate::revision::{Cells, VersionType};
+use crate::record::{Fault, Origin, Position, Record};
+use crate::revision::Cells;
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
 #[derive(Debug, Serialize)]
 pub struct Explained {
-    /// The shard: the file of a captured stream.
+    /// The shard: the file of a captured stream, a topic and its partition.
     pub origin: String,
     /// The record's place in it.
     pub position: Position,
@@ -44,7 +44,11 @@ pub struct Explained {
 
 impl std::fmt::Display for Explained {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.origin, self.position)?;
+        match self.position {
+            // It names its partition itself.
+            Position::Offset { .. } => write!(f, "{}", self.position)?,
+            _ => write!(f, "{} {}", self.origin, self.position)?,
+        }
         if let Some(sub) = self.sub {
             write!(f, " sub-record {sub}")?;
         }
@@ -75,7 +79,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
         let mut units = decoder.units(&user_record);
         while let Some((unit, content)) = intake::next_unit(decoder, &mut units, &mut notes) {
             let explained = Explained {
-                origin: if record.origin.shard.is_empty() { record.origin.stream.clone() } else { record.origin.shard.clone() },
+                origin: named(&record.origin, &record.position),
                 position: codec::position(&record.position, user_record.sub),
                 sub: user_record.sub,
                 unit,
@@ -86,7 +90,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
                 version: None,
                 reason: String::new(),
             };
-            tell(judged(explained, content, mapping)?);
+            tell(judged(explained, user_record.format, content, mapping)?);
         }
     }
     Ok(())
@@ -97,9 +101,9 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
 /// # Errors
 /// As [`explain`].
 pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &DeadLetter) -> Result<Explained, Error> {
-    let (_, content) = read_again(decoder, letter, &mut Notes::default());
+    let (format, content) = read_again(decoder, letter, &mut Notes::default());
     let explained = Explained {
-        origin: if letter.origin.shard.is_empty() { letter.origin.stream.clone() } else { letter.origin.shard.clone() },
+        origin: named(&letter.origin, &letter.position),
         position: letter.position.clone(),
         sub: None,
         unit: letter.unit,
@@ -110,10 +114,19 @@ pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &Dea
         version: letter.version,
         reason: String::new(),
     };
-    judged(explained, content, mapping)
+    judged(explained, format, content, mapping)
 }
 
-fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
+/// A shard as it is told: the file of a captured stream, a topic and its partition.
+fn named(origin: &Origin, position: &Position) -> String {
+    match position {
+        Position::Offset { .. } => origin.to_string(),
+        _ if origin.shard.is_empty() => origin.stream.clone(),
+        _ => origin.shard.clone(),
+    }
+}
+
+fn judged(mut explained: Explained, format: Format, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
     let (planned, leaves) = match content {
         Content::Skip(reason) => (Planned::Skip(reason), false),
         Content::Fault(fault) => (Planned::Fault(fault), false),
@@ -125,12 +138,13 @@ fn judged(mut explained: Explained, content: Content, mapping: &mut Mapping) -> 
             intake::plan(mapping, revision)?
         }
     };
-    fill(&mut explained, planned, leaves);
+    fill(&mut explained, format, planned, leaves);
     Ok(explained)
 }
 
 /// `leaves`: the revision does not match the rule's WHERE.
-fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
+fn fill(explained: &mut Explained, format: Format, planned: Planned, leaves: bool) {
+    let rows = matches!(format, Format::Lindorm | Format::Debezium);
     match planned {
         Planned::Skip(reason) if leaves => {
             explained.reason = format!("{}, does not match where, and the rule keeps what was deleted", reason.as_str());
@@ -147,9 +161,11 @@ fn fill(explained: &mut Explained, planned: Planned, leaves: bool) {
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
                 Operation::Merge { cells, .. } => merged(cells),
+                Operation::Index { document, .. } if rows => format!("the row as it is now, {} bytes as JSON", document.0.len()),
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
                 Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
-                Operation::Delete { .. } | Operation::Tombstone { .. } => deleted(target.version_type).to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } if rows => "the row was deleted, or its key changed".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
             };
         }
     }
@@ -165,14 +181,6 @@ fn merged(cells: &Cells) -> String {
         (_, None) => format!("{columns}, each by its own version"),
         (true, Some(erased)) => format!("erases the row's cells up to version {erased}"),
         (false, Some(erased)) => format!("{columns}, each by its own version, and erases the row's others up to version {erased}"),
-    }
-}
-
-/// Why a document goes, in words. Only a ledger's versions are strict, and only a ledger tells a delete by what is not there.
-fn deleted(version_type: VersionType) -> &'static str {
-    match version_type {
-        VersionType::External => "neither data nor dataHash is present",
-        VersionType::ExternalGte => "the row is gone, or has another key now",
     }
 }
 

@@ -18,7 +18,6 @@ use super::leases::Leases;
 use super::notices::Notices;
 use super::standing::{Phase, Shard, ShardPhase, Standing};
 use super::stopped;
-use super::worker::lost;
 use crate::error::{Error, Kind};
 use crate::metrics::Loss;
 use crate::plan::checkpoint::{Begin, Checkpoint, Progress, Start};
@@ -280,7 +279,7 @@ impl Keeping {
 
     fn lost(&self, shard: &str, cause: Loss, what: &str) -> Result<(), Error> {
         tracing::error!(%shard, "records were lost before they were read: {what}");
-        lost(&self.keeper.standing, self.keeper.stops_on_data_loss, shard, cause, what)
+        self.keeper.standing.lost_in(shard, cause, what, self.keeper.stops_on_data_loss)
     }
 
     /// Ends what is gone, once, and removes what nobody needs any more.

@@ -4,9 +4,13 @@
 //! loop, and `account` what became of everything. Decides nothing itself: that is [`plan`](crate::plan).
 
 mod account;
+#[cfg(feature = "kafka")]
+mod assignment;
 mod backoff;
 pub mod choice;
 pub mod clock;
+#[cfg(feature = "kafka")]
+pub mod consumer;
 pub mod deliver;
 pub mod explain;
 mod gate;
@@ -23,6 +27,10 @@ mod notices;
 pub mod panics;
 mod parked;
 mod part;
+#[cfg(feature = "kafka")]
+mod polling;
+#[cfg(any(feature = "kafka", feature = "kinesis"))]
+mod probe;
 pub mod readiness;
 #[cfg(feature = "kinesis")]
 pub mod reading;

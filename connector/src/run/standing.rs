@@ -12,10 +12,12 @@ use tokio::time::Instant;
 use super::clock;
 use super::history::{Lags, Rate, Share};
 use super::readiness::Readiness;
+use crate::error::{Error, Kind};
 use crate::metrics::{Counts, Loss, instruments};
 pub use crate::plan::health::Phase;
 use crate::plan::health::{self, CAUGHT_UP, Place, Role, Shards, Summary};
 use crate::plan::ledger::Settled;
+use crate::record::Origin;
 
 /// What a pipeline has come to, shared.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub struct State {
     pub blocked: Vec<Blocked>,
     /// Bytes of records and operations that are not settled.
     pub bytes_in_flight: usize,
+    /// Whether shards of several streams are read, which are told apart by their streams too.
+    pub has_streams: bool,
     /// Whether nothing is read because too much waits for a blocked index.
     pub paused: bool,
     /// When something was settled last.
@@ -165,6 +169,8 @@ pub struct Shard {
     pub is_handed_over: bool,
     /// Records read by this process.
     pub records: u64,
+    /// Records that it has and that were not taken in yet, where its source counts them.
+    pub unread: Option<u64>,
     /// Records from the first on that is not settled.
     pub unsettled: usize,
     /// When the first record that is not settled arrived, in milliseconds since 1970, where the source says so.
@@ -186,6 +192,7 @@ impl Shard {
             heard: Instant::now(),
             is_handed_over: false,
             records: 0,
+            unread: None,
             unsettled: 0,
             oldest: None,
             trouble: None,
@@ -231,6 +238,7 @@ impl Standing {
             counts: Counts::default(),
             blocked: Vec::new(),
             bytes_in_flight: 0,
+            has_streams: false,
             paused: false,
             progress: now,
             data_loss: BTreeMap::new(),
@@ -261,6 +269,20 @@ impl Standing {
     pub fn lost(&self, cause: Loss) {
         *self.state().data_loss.entry(cause).or_default() += 1;
         instruments::lost(cause);
+    }
+
+    /// Records of a shard were lost before they could be read: counts it and says so.
+    ///
+    /// # Errors
+    /// That `ends` the work.
+    pub(super) fn lost_in(&self, shard: &str, cause: Loss, what: &str, ends: bool) -> Result<(), Error> {
+        self.lost(cause);
+        self.failed(&format!("data loss in {shard}: {what}"));
+        if !ends {
+            return Ok(());
+        }
+        Err(Error::new(Kind::Source, format!("data loss in {shard}: {what}"))
+            .help("on_data_loss = \"continue\" goes on with what there is"))
     }
 
     /// The checkpoints of these shards are saved, or are what they should be.
@@ -309,6 +331,16 @@ impl Standing {
 }
 
 impl State {
+    /// What a shard is called here.
+    pub fn name(&self, origin: &Origin) -> String {
+        if self.has_streams { format!("{}-{}", origin.stream, origin.shard) } else { origin.shard.clone() }
+    }
+
+    /// The shard that records come from, where it is known.
+    pub fn shard(&mut self, origin: &Origin) -> Option<&mut Shard> {
+        if self.has_streams { self.shards.get_mut(&self.name(origin)) } else { self.shards.get_mut(&origin.shard) }
+    }
+
     /// What health goes by; `now` is in milliseconds since 1970.
     pub fn summary(&self, now: u64) -> Summary {
         let reach = |reach: &Reach| match (&reach.trouble, reach.reached) {
@@ -350,6 +382,7 @@ impl State {
                     sum.behind += usize::from(lag.is_some_and(|lag| lag > CAUGHT_UP));
                     sum.troubled += usize::from(shard.trouble.is_some());
                     sum.unsettled += shard.unsettled;
+                    sum.unread += shard.unread.unwrap_or_default();
                     sum.furthest = sum.furthest.max(lag.unwrap_or_default());
                     sum.silent = sum.silent.max(shard.silent());
                 }

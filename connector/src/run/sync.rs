@@ -1,4 +1,4 @@
-//! A bounded scan: reads a captured stream from its beginning to its end, delivers everything, and stops.
+//! A bounded scan: reads a source from its beginning to its end, delivers everything, and stops.
 //!
 //! Goes by the stream alone: no checkpoint is read or written, so running it twice is as good as once.
 
@@ -12,7 +12,7 @@ use super::panics::panicked;
 use super::stopped;
 use crate::error::{Error, Kind};
 use crate::metrics::Counts;
-use crate::source::capture::{Capture, Page};
+use crate::source::scan::{Page, Scan};
 
 /// Bytes that one read asks for.
 const PAGE: usize = 1024 * 1024;
@@ -20,20 +20,21 @@ const PAGE: usize = 1024 * 1024;
 /// How long what is under way may take after a stop signal.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Scans the capture into the line and waits until all of it is settled. `progress` hears the input bytes read so far and the counts.
+/// Scans the source into the line and waits until all of it is settled; whether the scan is complete: nothing was lost before it could be read. `progress` hears how much of it was read so far, and the counts.
 ///
 /// # Errors
 /// What ended the scan early. Everything that could be read before is delivered first, unless the sink itself was the reason.
 pub async fn sync(
-    capture: Capture,
+    source: impl Into<Scan>,
     deliver: &mut Deliver,
     mut stop: watch::Receiver<bool>,
     mut progress: impl FnMut(u64, &Counts),
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
+    let source = source.into();
     let scanned = tokio::select! {
         biased;
         () = stopped(&mut stop) => Err(interrupted()),
-        scanned = scan(capture, deliver, &mut progress) => scanned,
+        scanned = scan(source, deliver, &mut progress) => scanned,
     };
     let finished = match &scanned {
         Err(error) if matches!(error.kind, Kind::Interrupted | Kind::Sink | Kind::Pending | Kind::DeadLetters) => Ok(()),
@@ -43,7 +44,7 @@ pub async fn sync(
             finished = deliver.finish() => finished,
         },
     };
-    let result = scanned.and(finished);
+    let result = scanned.and_then(|complete| finished.map(|()| complete));
     if result.is_err() {
         deliver.stop(GRACE).await;
     }
@@ -51,11 +52,11 @@ pub async fn sync(
     result
 }
 
-async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut(u64, &Counts)) -> Result<(), Error> {
-    let mut reading = spawn_blocking(move || read(capture));
+async fn scan(source: Scan, deliver: &mut Deliver, progress: &mut impl FnMut(u64, &Counts)) -> Result<bool, Error> {
+    let mut reading = spawn_blocking(move || read(source));
     let mut so_far = 0;
     loop {
-        let (capture, page) = tokio::select! {
+        let (source, page) = tokio::select! {
             page = &mut reading => page.map_err(|_| panicked())?,
             tended = deliver.tend() => {
                 tended?;
@@ -63,13 +64,13 @@ async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut
                 continue;
             }
         };
-        let Some(page) = page? else { return Ok(()) };
+        let Some(page) = page? else { return spawn_blocking(move || !source.is_incomplete()).await.map_err(|_| panicked()) };
         so_far = page.read;
         let mut waiting = page.records.iter().map(|record| record.data.len()).sum::<usize>();
         // The next page is read while this one is worked on; not where a record alone is larger than pages are.
-        let (mut unread, mut next) = (Some(capture), 0);
-        if let Some(capture) = unread.take_if(|_| waiting <= 2 * PAGE) {
-            reading = spawn_blocking(move || read(capture));
+        let (mut unread, mut next) = (Some(source), 0);
+        if let Some(source) = unread.take_if(|_| waiting <= 2 * PAGE) {
+            reading = spawn_blocking(move || read(source));
             next = PAGE;
         }
         for record in page.records {
@@ -78,14 +79,14 @@ async fn scan(capture: Capture, deliver: &mut Deliver, progress: &mut impl FnMut
             deliver.push(&record).await?;
         }
         deliver.read_ahead(0);
-        if let Some(capture) = unread {
-            reading = spawn_blocking(move || read(capture));
+        if let Some(source) = unread {
+            reading = spawn_blocking(move || read(source));
         }
         progress(so_far, &deliver.counts());
     }
 }
 
-fn read(mut capture: Capture) -> (Capture, Result<Option<Page>, Error>) {
-    let page = capture.read(PAGE);
-    (capture, page)
+fn read(mut source: Scan) -> (Scan, Result<Option<Page>, Error>) {
+    let page = source.read(PAGE);
+    (source, page)
 }

@@ -10,22 +10,19 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::clock;
 use super::deliver::Deliver;
 use super::keeper::{Keeper, Order, Told};
 use super::panics::guard;
+use super::probe::probe;
 use super::reading::{News, Read, Reading, What};
 use super::standing::{Phase, Shard, ShardPhase, Standing};
 use super::stopped;
 use crate::error::{Error, Kind};
-use crate::metrics::Loss;
 use crate::record::Origin;
 use crate::sink::Sink;
-
-/// How often a sink that nothing is sent to is asked whether it is there.
-const PROBE: Duration = Duration::from_secs(10);
 
 /// The least time that saving what was settled gets at the end, however short the grace time is.
 const LEAST_FOR_SAVING: Duration = Duration::from_secs(2);
@@ -156,7 +153,7 @@ impl Following {
                     followed.at_its_end = true;
                 }
             }
-            What::Loss { cause, what } => lost(&self.worker.standing, self.worker.stops_on_data_loss, &shard, cause, &what)?,
+            What::Loss { cause, what } => self.worker.standing.lost_in(&shard, cause, &what, self.worker.stops_on_data_loss)?,
             What::Trouble(what) => {
                 let mut state = self.worker.standing.state();
                 state.source.is_not(what.clone());
@@ -234,37 +231,5 @@ impl Following {
             self.worker.line.stop(grace / 5).await;
         }
         self.tell_ends();
-    }
-}
-
-/// Something was lost before it could be read: says so, counts it, and ends the work where it is to.
-pub(super) fn lost(standing: &Standing, stops: bool, shard: &str, cause: Loss, what: &str) -> Result<(), Error> {
-    standing.lost(cause);
-    standing.failed(&format!("data loss in {shard}: {what}"));
-    if !stops {
-        return Ok(());
-    }
-    Err(Error::new(Kind::Source, format!("data loss in {shard}: {what}")).help("on_data_loss = \"continue\" goes on with what there is"))
-}
-
-/// Asks a sink to which nothing is sent whether it is there.
-async fn probe(sink: Arc<dyn Sink>, standing: Arc<Standing>, mut end: watch::Receiver<bool>) {
-    let mut ticks = interval(PROBE);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = stopped(&mut end) => return,
-            _ = ticks.tick() => {}
-        }
-        let heard = |reached: Option<Instant>| reached.is_some_and(|reached| reached.elapsed() < PROBE);
-        if heard(standing.state().sink.reached) {
-            continue;
-        }
-        let reached = sink.reach().await;
-        let mut state = standing.state();
-        match reached {
-            Ok(()) => state.sink.is_there(),
-            Err(error) => state.sink.is_not(error.what),
-        }
     }
 }

@@ -30,6 +30,11 @@ pub(super) struct ChoosingOptions {
 }
 
 impl ChoosingOptions {
+    /// Whether anything was said, so that some letters may be left out.
+    pub(super) fn chooses(&self) -> bool {
+        !self.table.is_empty() || !self.reason.is_empty() || self.before.is_some() || self.after.is_some()
+    }
+
     /// The choice, with ages counted from now.
     pub(super) fn choice(&self) -> Choice {
         Choice {

@@ -16,6 +16,7 @@ use super::Context;
 use super::options::Overriding;
 use crate::config::Overrides;
 use crate::error::{Error, Exit, Kind};
+use crate::kafka::Property;
 
 use advice::{Advice, advice};
 
@@ -24,6 +25,7 @@ use advice::{Advice, advice};
 /// A dead letter is a record or an operation that can never succeed as it is. It holds the record with all that is needed to send it again.
 ///
 /// Of a queue (sqs://) nobody can see everything: what is looked at is received, so that others do not see it meanwhile, and let go at the end.
+/// From a topic (kafka://) nothing can be taken out before its retention does: what a replay of all letters has settled is passed over from then on.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -40,18 +42,44 @@ enum What {
 /// Where the letters are.
 #[derive(Debug, Clone, Args)]
 struct PlaceOptions {
-    /// Where dead letters are: file:PATH, sqs://HOST/ACCOUNT/QUEUE or s3://BUCKET[/PREFIX] [default: file:revsync-dead-letters.jsonl]
+    /// Where dead letters are: file:PATH, sqs://HOST/ACCOUNT/QUEUE, s3://BUCKET[/PREFIX] or kafka://HOST:PORT/TOPIC [default:
+    /// file:revsync-dead-letters.jsonl]
     #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS", hide_env_values = true)]
     dead_letters: Option<String>,
-    /// Where those are that are larger than a message of the queue may be: s3://BUCKET[/PREFIX]
+    /// Where those are that are larger than a message of the queue or topic may be: s3://BUCKET[/PREFIX]
     #[arg(long, value_name = "PLACE", env = "REVSYNC_DEAD_LETTERS_LARGE", hide_env_values = true)]
     dead_letters_large: Option<String>,
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// How a topic is reached.
+#[derive(Debug, Clone, Args)]
+struct ClientOptions {
+    /// A property of the Kafka client, as librdkafka names it: KEY=VALUE; may be repeated (in the environment: with ; between). No password: those
+    /// come from the environment or the file
+    #[arg(
+        short = 'X',
+        long = "property",
+        value_name = "KEY=VALUE",
+        value_delimiter = ';',
+        env = "REVSYNC_PROPERTY",
+        hide_env_values = true
+    )]
+    property: Vec<Property>,
+}
+
+impl Overriding for ClientOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.properties = self.property.clone();
+    }
 }
 
 impl Overriding for PlaceOptions {
     fn put(&self, over: &mut Overrides) {
         over.dead_letters = self.dead_letters.clone();
         over.dead_letters_large = self.dead_letters_large.clone();
+        self.client.put(over);
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use clap::Args;
 
+use super::ClientOptions;
 use super::choosing::ChoosingOptions;
-use crate::cli::options::{CreationOptions, DeliveryOptions, SinkOptions};
+use crate::cli::options::{CreationOptions, DeliveryOptions, RecordOptions, SinkOptions};
 use crate::cli::terminal::clean;
 use crate::cli::{Context, Progress, line};
 use crate::config::{Settings, Span};
@@ -21,7 +22,8 @@ use crate::run::clock;
 use crate::run::deliver::{self, Deliver, interrupted};
 use crate::run::explain::explain_letter;
 use crate::run::replay::{replay, stops};
-use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry};
+use crate::source::scan::Length;
+use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry, Place};
 
 /// Send dead letters again; what settles is removed
 ///
@@ -60,16 +62,22 @@ pub(super) struct Arguments {
     force: bool,
     #[command(flatten)]
     choosing: ChoosingOptions,
+    #[command(flatten, next_help_heading = "What the letters hold")]
+    records: RecordOptions,
     #[command(flatten)]
     sink: SinkOptions,
     #[command(flatten)]
     creation: CreationOptions,
     #[command(flatten)]
     delivery: DeliveryOptions,
+    #[command(flatten)]
+    client: ClientOptions,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings = context.settings(&[&arguments.sink, &arguments.creation, &arguments.delivery])?;
+    let groups: [&dyn crate::cli::options::Overriding; 5] =
+        [&arguments.records, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.client];
+    let settings = context.settings(&groups)?;
     let started = Instant::now();
     if arguments.dry_run {
         return Box::pin(dry_run(arguments, &settings, context)).await;
@@ -83,7 +91,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     };
     let (counts, result) = match prepared {
         Ok((store, choice, guard, mut deliver)) => {
-            let progress = Progress::start(&context.terminal.bars, None);
+            let progress = Progress::start(&context.terminal.bars, Length::Bytes(None));
             let told = |counts: &Counts| progress.update(counts.bytes, counts);
             let result = Box::pin(replay(&store, &choice, guard.as_ref(), &mut deliver, stop, told)).await;
             progress.finish();
@@ -92,7 +100,21 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         Err(error) if error.kind == Kind::Interrupted => (Counts::default(), Err(error)),
         Err(error) => return Err(error),
     };
-    context.conclude(&settings, &settings.dead_letters.place.to_string(), &counts, started, result.map(drop))
+    let place = &settings.dead_letters.place;
+    if matches!(place, Place::Topic(_)) && arguments.chooses() && result.as_ref().is_ok_and(|sent| *sent > 0) {
+        context.terminal.say(&format!(
+            "{place} keeps letters until its retention ends: those that were sent are listed until a replay of all has settled what is before \
+             them, and are stale if they are sent again\n"
+        ));
+    }
+    context.conclude(&settings, &place.to_string(), &counts, started, result.map(drop))
+}
+
+impl Arguments {
+    /// Whether only some letters are meant.
+    fn chooses(&self) -> bool {
+        !self.ids.is_empty() || self.choosing.chooses()
+    }
 }
 
 /// Opens both ends; whatever cannot work, and letters that must not be sent, are found here.

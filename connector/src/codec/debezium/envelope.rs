@@ -33,10 +33,12 @@ pub(super) struct Event<'a> {
 
 /// A value without the `{schema, payload}` of Kafka Connect, and the schema where there is one.
 pub(super) fn unwrapped(message: Json<'_>) -> (Json<'_>, Option<Json<'_>>) {
-    let is_wrapped = message.members().all(|(name, _)| name == "schema" || name == "payload");
+    if message.members().any(|(name, _)| name != "schema" && name != "payload") {
+        return (message, None);
+    }
     match message.find(["payload", "schema"]) {
-        [Some(payload), schema] if is_wrapped => (payload, schema),
-        _ => (message, None),
+        [Some(payload), schema] => (payload, schema),
+        [None, _] => (message, None),
     }
 }
 

@@ -207,7 +207,7 @@ impl Answers {
             instruments::shards(phase, state.shards.values().filter(|shard| status::phase_of(shard) == phase).count());
         }
         for (name, shard) in state.shards.iter().filter(|(_, shard)| shard.phase == ShardPhase::Reading) {
-            instruments::shard(name, shard.lag(now), shard.unsettled, shard.saved.map(|saved| saved.elapsed()));
+            instruments::shard(name, shard.lag(now), shard.unread.unwrap_or_default() + shard.unsettled as u64, shard.saved.map(|saved| saved.elapsed()));
         }
         state.blocked.iter().for_each(|blocked| instruments::index_blocked(&blocked.index, true));
         instruments::still_there();

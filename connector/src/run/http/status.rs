@@ -87,6 +87,8 @@ pub(super) struct ShardStatus {
     pub(super) records: u64,
     pub(super) records_per_second: f64,
     pub(super) unsettled: usize,
+    /// Records that it has and that were not taken in yet, where its source counts them.
+    pub(super) unread: Option<u64>,
     pub(super) trouble: Option<String>,
     pub(super) checkpoint_age_seconds: Option<u64>,
     /// The lag over the last half hour, in seconds; of the shards that are shown.
@@ -202,6 +204,7 @@ fn shard_status(state: &State, name: &str, shard: &Shard, now: u64) -> ShardStat
         records: shard.records,
         records_per_second: state.past.shards.get(name).map_or(0.0, |(_, rate)| rate.per_second()),
         unsettled: shard.unsettled,
+        unread: shard.unread.filter(|_| is_read),
         trouble: shard.trouble.clone(),
         checkpoint_age_seconds: shard.saved.filter(|_| is_read).map(|saved| saved.elapsed().as_secs()),
         lags: Vec::new(),

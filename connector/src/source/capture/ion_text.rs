@@ -75,7 +75,7 @@ impl IonText {
                 }
             }
             match table_fields(&text) {
-                None => return Ok(Some(Framed { offset, data: self.complete(text), damage: None })),
+                None => return Ok(Some(Framed { offset, data: self.complete(text), damage: None, message: None })),
                 Some(fields) => self.add_table(&text, fields, offset)?,
             }
         }
@@ -175,7 +175,7 @@ fn set_aside(window: &mut Window, at: usize, found: &str) -> Result<Framed, Brok
         "{found} at byte {at}; the {} bytes from {offset} to the next line that begins with a struct were set aside",
         salvage.length
     );
-    Ok(Framed { offset, data: salvage.data, damage: Some(Fault::new("undecodable", reason)) })
+    Ok(Framed { offset, data: salvage.data, damage: Some(Fault::new("undecodable", reason)), message: None })
 }
 
 #[cfg(test)]

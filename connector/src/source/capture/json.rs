@@ -1,5 +1,5 @@
-//! Frames Kinesis records kept as JSON: one object a line, bare Base64 a line, Lambda events, batches that Lambda gave up, GetRecords answers;
-//! one after another, on any number of lines; and row changes, which are records as they stand.
+//! Frames Kinesis records kept as JSON: one object a line, bare Base64 a line, Lambda events (of Kafka, too), batches that Lambda gave up,
+//! GetRecords answers; one after another, on any number of lines; and row changes, which are records as they stand.
 //!
 //! A list of records is read element by element, whatever its length. Never looks into a record: what was Base64 is handed on as it was.
 
@@ -12,7 +12,7 @@ use super::recognise::is_row_change;
 use super::text::Unframed::{Bad, Short};
 use super::text::{Scan, blank, next_line, quoted, skip_blanks};
 use super::window::{VALUE_LIMIT, Window};
-use super::{Broken, Framed, on_failure};
+use super::{Broken, Framed, kafka_event, on_failure};
 use crate::record::Fault;
 
 /// How deep a value may be nested. Kinesis records need four levels.
@@ -54,7 +54,7 @@ impl Holds {
     fn record(self, window: &mut Window, length: usize) -> Framed {
         match self {
             Self::Kinesis => record(window, length),
-            Self::Rows => Framed { offset: window.offset(), data: window.take(length), damage: None },
+            Self::Rows => Framed { offset: window.offset(), data: window.take(length), damage: None, message: None },
         }
     }
 
@@ -111,7 +111,7 @@ impl Json {
                 }
                 Place::Top if next == b'{' => match scan(window, |bytes| self.holds.object(bytes)) {
                     Ok(Object::Whole(end)) if self.holds == Holds::Rows => return Ok(Some(self.holds.record(window, end))),
-                    Ok(Object::Whole(end)) => match on_failure::records(&window.bytes()[..end], window.offset()) {
+                    Ok(Object::Whole(end)) => match inside(&window.bytes()[..end], window.offset()) {
                         None => return Ok(Some(self.holds.record(window, end))),
                         Some(Ok(records)) => {
                             self.waiting = records;
@@ -182,6 +182,11 @@ impl Json {
         let (offset, data) = (window.offset(), window.take(length));
         Ok(damaged(offset, data, length as u64, at, found))
     }
+}
+
+/// The records of an object that holds some otherwise than in a list; nothing where it is a record itself.
+fn inside(json: &[u8], offset: u64) -> Option<Result<VecDeque<Framed>, Broken>> {
+    kafka_event::records(json, offset).map(Ok).or_else(|| on_failure::records(json, offset))
 }
 
 /// Where reading goes on in a damaged list, and whether that is an element of it. `here`: what comes first was not begun to be read.
@@ -323,25 +328,25 @@ fn record(window: &mut Window, length: usize) -> Framed {
     match data(&window.bytes()[..length]) {
         Ok((data, at)) => {
             window.skip(length as u64);
-            Framed { offset: offset + at as u64, data, damage: None }
+            Framed { offset: offset + at as u64, data, damage: None, message: None }
         }
         Err(expected) => {
             let damage = Some(Fault::new("undecodable", format!("{expected} at byte {offset}")));
-            Framed { offset, data: window.take(length), damage }
+            Framed { offset, data: window.take(length), damage, message: None }
         }
     }
 }
 
 /// A line that is a JSON string of Base64, or bare Base64.
 fn line(framed: Framed) -> Framed {
-    let Framed { offset, data, damage: None } = framed else { return framed };
+    let Framed { offset, data, damage: None, .. } = framed else { return framed };
     // Exports often end each line with the comma of the list that they were cut from.
     let text = data.strip_suffix(b",").unwrap_or(&data);
     match string(text).or_else(|| bare(text)) {
-        Some(data) => Framed { offset, data, damage: None },
+        Some(data) => Framed { offset, data, damage: None, message: None },
         None => {
             let reason = format!("expected a JSON object, a JSON string of Base64, or Base64 at byte {offset}");
-            Framed { offset, data, damage: Some(Fault::new("undecodable", reason)) }
+            Framed { offset, data, damage: Some(Fault::new("undecodable", reason)), message: None }
         }
     }
 }
@@ -349,7 +354,7 @@ fn line(framed: Framed) -> Framed {
 fn damaged(offset: u64, data: Bytes, length: u64, at: usize, found: &str) -> Framed {
     let place = offset + at as u64;
     let reason = format!("expected a JSON value, found {found} at byte {place}; the {length} bytes from {offset} on were set aside");
-    Framed { offset, data: data.slice(..data.len().min(VALUE_LIMIT)), damage: Some(Fault::new("undecodable", reason)) }
+    Framed { offset, data: data.slice(..data.len().min(VALUE_LIMIT)), damage: Some(Fault::new("undecodable", reason)), message: None }
 }
 
 /// Sets a top-level object aside: up to the next line that begins with one, or its own line when it is the last.

@@ -10,6 +10,7 @@ mod ion_text;
 mod ion_text_layout;
 mod json;
 mod json_record;
+mod kafka_event;
 mod on_failure;
 mod recognise;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Kind};
 use crate::record::{Bound, Fault, Message, Origin, Position, Record};
+use crate::source::scan::Page;
 use files::{Entry, Opened, Refused};
 use recognise::Format;
 use window::{VALUE_LIMIT, Window};
@@ -42,21 +44,13 @@ pub struct Capture {
     broken: Vec<Error>,
 }
 
-/// Some records, in order.
-#[derive(Debug)]
-pub struct Page {
-    /// The records; never none.
-    pub records: Vec<Record>,
-    /// Bytes of the input read so far, as they are stored (compressed, where they are). To be compared with [`Capture::total`].
-    pub read: u64,
-}
-
 /// A record as a format's framing finds it.
 #[derive(Debug, Clone)]
 struct Framed {
     offset: u64,
     data: Bytes,
     damage: Option<Fault>,
+    message: Option<Arc<Message>>,
 }
 
 /// Why nothing more can be read of a file.
@@ -302,7 +296,7 @@ impl Input {
 
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let framed = self.framing.next(&mut self.window);
-        if let Ok(Some(Framed { offset, data, damage })) = framed {
+        if let Ok(Some(Framed { offset, data, damage, message })) = framed {
             // So tools print the value of a message that has none, which is what follows a delete.
             let is_null = matches!(self.framing, Framing::RowLines | Framing::RowValues(_)) && data == "null";
             return Ok(Some(Record {
@@ -311,7 +305,7 @@ impl Input {
                 data,
                 arrived: None,
                 damage,
-                message: is_null.then(|| Arc::new(Message { is_null, ..Message::default() })),
+                message: message.or_else(|| is_null.then(|| Arc::new(Message { is_null, ..Message::default() }))),
             }));
         }
         let after = if self.compressed { " of its decompressed content" } else { "" };
@@ -336,9 +330,9 @@ impl Input {
 
 /// A line without the comma of the list that it was cut from.
 fn without_comma(framed: Framed) -> Framed {
-    let Framed { offset, data, damage } = framed;
+    let Framed { offset, data, damage, message } = framed;
     let data = if data.ends_with(b",") { data.slice(..data.len() - 1) } else { data };
-    Framed { offset, data, damage }
+    Framed { offset, data, damage, message }
 }
 
 /// A file that is one record.
@@ -346,7 +340,9 @@ fn whole(window: &mut Window) -> Result<Option<Framed>, Broken> {
     while window.more() {}
     match window.bytes().len() {
         0 => Ok(None),
-        length if length <= VALUE_LIMIT => Ok(Some(Framed { offset: window.offset(), data: window.take(length), damage: None })),
+        length if length <= VALUE_LIMIT => {
+            Ok(Some(Framed { offset: window.offset(), data: window.take(length), damage: None, message: None }))
+        }
         _ => Err(Broken::at(window.offset(), "expected one record of at most 16 MiB, found more")),
     }
 }

@@ -66,11 +66,11 @@ pub(super) fn records(json: &[u8], offset: u64) -> Option<Result<VecDeque<Framed
         let framed = |record: &RawValue| {
             let begin = distance(text.as_bytes(), record.get().as_bytes());
             match data(record.get().as_bytes()) {
-                Ok((data, at)) => Framed { offset: offset + place.of(begin + at) as u64, data, damage: None },
+                Ok((data, at)) => Framed { offset: offset + place.of(begin + at) as u64, data, damage: None, message: None },
                 Err(expected) => {
                     let offset = offset + place.of(begin) as u64;
                     let damage = Some(Fault::new("undecodable", format!("{expected} at byte {offset}")));
-                    Framed { offset, data: Bytes::copy_from_slice(record.get().as_bytes()), damage }
+                    Framed { offset, data: Bytes::copy_from_slice(record.get().as_bytes()), damage, message: None }
                 }
             }
         };

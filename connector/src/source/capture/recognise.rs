@@ -24,8 +24,9 @@ const QLDB_FIELDS: [&[u8]; 2] = [b"recordType", b"qldbStreamArn"];
 /// Fields by which Kinesis records and lists of them are known.
 const KINESIS_FIELDS: [&[u8]; 6] = [b"Records", b"records", b"Data", b"data", b"kinesis", b"KinesisBatchInfo"];
 
-/// Fields by which row changes of Lindorm and Debezium are known; `data` alone is no sign, as Kinesis records have one too.
-const ROW_FIELDS: [&[u8]; 5] = [b"op", b"payload", b"schema", b"before", b"after"];
+/// Fields by which row changes of Lindorm and Debezium are known; `data` alone is no sign, as Kinesis records have one too. Those with
+/// underscores are what is left of a change that was unwrapped: the codec says more of it than a file could.
+const ROW_FIELDS: [&[u8]; 7] = [b"op", b"payload", b"schema", b"before", b"after", b"__op", b"__deleted"];
 
 /// How many lines are looked at, when the first one does not tell.
 const LINES: usize = 12;

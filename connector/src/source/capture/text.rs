@@ -66,13 +66,13 @@ pub(super) fn next_line(window: &mut Window) -> Option<Framed> {
         if length < window.bytes().len() && length <= VALUE_LIMIT || !window.more() && window.at_end(length) {
             let line = window.take(length);
             let trimmed = line.trim_ascii_end().len();
-            return Some(Framed { offset, data: line.slice(..trimmed), damage: None });
+            return Some(Framed { offset, data: line.slice(..trimmed), damage: None, message: None });
         }
         if window.bytes().len() > VALUE_LIMIT {
             let data = window.slice(0, VALUE_LIMIT);
             skip_line(window);
             let reason = format!("expected a line of at most 16 MiB, found a longer one at byte {offset}");
-            return Some(Framed { offset, data, damage: Some(Fault::new("undecodable", reason)) });
+            return Some(Framed { offset, data, damage: Some(Fault::new("undecodable", reason)), message: None });
         }
     }
 }

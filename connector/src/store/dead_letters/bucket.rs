@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::calls::{refusal, together};
 use super::copies::{Copies, Portion};
 use super::place::Bucket;
-use super::{Anew, DeadLetter, Entry, PORTION_BYTES, letter};
+use super::{Anew, DeadLetter, Entry, Large, PORTION_BYTES, letter};
 use crate::aws::{self, Aws, retries, timeouts, why};
 use crate::error::Error;
 
@@ -216,6 +216,21 @@ impl BucketWalk {
             others.extend(self.copies.replace(id, *moment).into_iter().filter(|key| *key != home));
         }
         self.bucket.delete(others).await
+    }
+}
+
+/// The whole of a letter that a message only points to, from the bucket for large letters. The inner error says why it is not to be had.
+pub(super) async fn load(place: Option<&LetterBucket>, letter: DeadLetter) -> Result<Result<DeadLetter, String>, Error> {
+    let Some(Large { bucket, key, .. }) = &letter.large else { return Ok(Ok(letter)) };
+    // A message could point anywhere.
+    let Some(place) = place.filter(|place| place.holds(bucket, key)) else {
+        return Ok(Err(format!("it is in s3://{bucket}/{key}, which is not under --dead-letters-large")));
+    };
+    let Some(body) = place.get(key).await? else { return Ok(Err(format!("s3://{bucket}/{key} is not there any more"))) };
+    match letter::read(&body) {
+        Ok(whole) if whole.id == letter.id && whole.large.is_none() => Ok(Ok(whole)),
+        Ok(_) => Ok(Err(format!("s3://{bucket}/{key} holds another letter"))),
+        Err(reason) => Ok(Err(format!("s3://{bucket}/{key}: {reason}"))),
     }
 }
 

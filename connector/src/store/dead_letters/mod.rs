@@ -4,8 +4,8 @@
 //! anything. Letters hold content of documents: a file is readable by its owner only, and who may read a queue or a bucket is for its owner
 //! to say.
 //!
-//! [`letter`](DeadLetter) is one of them, `place` where they go, `file`, `queue` and `bucket` the three kinds of place; `copies` keeps a walk
-//! through one from coming twice to the same letter, and `calls` is how AWS is asked.
+//! [`letter`](DeadLetter) is one of them, `place` where they go, `file`, `queue`, `bucket` and `topic` the four kinds of place; `copies` keeps a
+//! walk through one from coming twice to the same letter, and `calls` is how AWS is asked.
 
 mod bucket;
 mod calls;
@@ -14,6 +14,8 @@ mod file;
 mod letter;
 mod place;
 mod queue;
+#[cfg(feature = "kafka")]
+mod topic;
 
 use std::path::Path;
 
@@ -25,8 +27,10 @@ use crate::error::{Error, Kind};
 pub use bucket::{BucketWalk, LetterBucket};
 pub use file::{Entries, FileWalk, LetterFile};
 pub use letter::{DeadLetter, FORMAT_VERSION, Large, identify};
-pub use place::{Bucket, Config, Place, Queue};
+pub use place::{Bucket, Config, Place, Queue, Topic};
 pub use queue::{LetterQueue, QueueWalk};
+#[cfg(feature = "kafka")]
+pub use topic::{LetterTopic, TopicWalk};
 
 /// Letters that a walk hands out at once, at most.
 pub const PORTION: usize = 500;
@@ -65,6 +69,15 @@ pub enum DeadLetters {
     Queue(Box<LetterQueue>),
     /// An S3 bucket.
     Bucket(LetterBucket),
+    /// A topic of Kafka.
+    #[cfg(feature = "kafka")]
+    Topic(LetterTopic),
+}
+
+/// A build without Kafka refuses its topics.
+#[cfg(not(feature = "kafka"))]
+fn no_topics(topic: &Topic) -> Error {
+    Error::usage(format!("dead letters: this build cannot write to a topic of Kafka, found {topic}")).help("name a queue or a bucket")
 }
 
 impl DeadLetters {
@@ -93,6 +106,10 @@ impl DeadLetters {
                 bucket.probe().await?;
                 Ok(Self::Bucket(bucket))
             }
+            #[cfg(feature = "kafka")]
+            Place::Topic(topic) => Ok(Self::Topic(Box::pin(LetterTopic::open(topic, config, credentials)).await?)),
+            #[cfg(not(feature = "kafka"))]
+            Place::Topic(topic) => Err(no_topics(topic)),
         }
     }
 
@@ -113,6 +130,10 @@ impl DeadLetters {
             Place::File(path) => Self::File(LetterFile::look(path)),
             Place::Queue(queue) => Self::Queue(Box::new(LetterQueue::look(queue, config, None).await?)),
             Place::Bucket(bucket) => Self::Bucket(LetterBucket::look(bucket, &config.aws, None).await?),
+            #[cfg(feature = "kafka")]
+            Place::Topic(topic) => Self::Topic(LetterTopic::look(topic, config, None).await?),
+            #[cfg(not(feature = "kafka"))]
+            Place::Topic(topic) => return Err(no_topics(topic)),
         })
     }
 
@@ -136,6 +157,8 @@ impl DeadLetters {
             }
             Self::Queue(queue) => queue.append(letters).await,
             Self::Bucket(bucket) => bucket.append(letters).await,
+            #[cfg(feature = "kafka")]
+            Self::Topic(topic) => topic.append(letters).await,
         }
     }
 
@@ -151,6 +174,8 @@ impl DeadLetters {
             }
             Self::Queue(queue) => Walk::Queue(Box::new(queue.walk())),
             Self::Bucket(bucket) => Walk::Bucket(Box::new(bucket.walk())),
+            #[cfg(feature = "kafka")]
+            Self::Topic(topic) => Walk::Topic(Box::new(TopicWalk::begin(topic.clone()).await?)),
         })
     }
 
@@ -161,7 +186,12 @@ impl DeadLetters {
 
     /// What is good to know of the place, beside that it can be written.
     pub fn notes(&self) -> Option<String> {
-        if let Self::Queue(queue) = self { Some(queue.notes()) } else { None }
+        match self {
+            Self::Queue(queue) => Some(queue.notes()),
+            #[cfg(feature = "kafka")]
+            Self::Topic(topic) => topic.notes(),
+            Self::File(_) | Self::Bucket(_) => None,
+        }
     }
 }
 
@@ -176,6 +206,9 @@ pub enum Walk {
     Queue(Box<QueueWalk>),
     /// Through a bucket, in the order of the ids.
     Bucket(Box<BucketWalk>),
+    /// Through a topic, each partition in the order of its offsets.
+    #[cfg(feature = "kafka")]
+    Topic(Box<TopicWalk>),
 }
 
 impl Walk {
@@ -189,6 +222,8 @@ impl Walk {
             Self::File(walk) => walk.next(most).await,
             Self::Queue(walk) => walk.next(most).await,
             Self::Bucket(walk) => walk.next(most).await,
+            #[cfg(feature = "kafka")]
+            Self::Topic(walk) => walk.next(most).await,
         }
     }
 
@@ -199,6 +234,8 @@ impl Walk {
     pub async fn load(&self, letter: DeadLetter) -> Result<Result<DeadLetter, String>, Error> {
         match self {
             Self::Queue(walk) => walk.load(letter).await,
+            #[cfg(feature = "kafka")]
+            Self::Topic(walk) => walk.load(letter).await,
             Self::File(_) | Self::Bucket(_) if letter.large.is_some() => Ok(Err("its payload is not here".to_owned())),
             Self::File(_) | Self::Bucket(_) => Ok(Ok(letter)),
         }
@@ -213,6 +250,8 @@ impl Walk {
             Self::File(walk) => walk.settle(settled).await,
             Self::Queue(walk) => walk.settle(settled).await,
             Self::Bucket(walk) => walk.settle(settled).await,
+            #[cfg(feature = "kafka")]
+            Self::Topic(walk) => walk.settle(settled).await,
         }
     }
 
@@ -228,6 +267,11 @@ impl Walk {
             }
             Self::Queue(walk) => walk.replace(anew).await,
             Self::Bucket(walk) => walk.replace(anew).await,
+            #[cfg(feature = "kafka")]
+            Self::Topic(walk) => {
+                walk.replace(anew);
+                Ok(())
+            }
         }
     }
 
@@ -240,11 +284,13 @@ impl Walk {
             Self::File(walk) => walk.end().await,
             Self::Queue(walk) => walk.end().await,
             Self::Bucket(_) => Ok(()),
+            #[cfg(feature = "kafka")]
+            Self::Topic(walk) => walk.end().await,
         }
     }
 }
 
-/// Files block: their work is done where nothing else waits for it.
+/// Files and the clients of Kafka block: their work is done where nothing else waits for it.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,

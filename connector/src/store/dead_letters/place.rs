@@ -1,4 +1,4 @@
-//! Where dead letters go, as it is written: `file:PATH`, `sqs://HOST/ACCOUNT/QUEUE`, `s3://BUCKET[/PREFIX]`.
+//! Where dead letters go, as it is written: `file:PATH`, `sqs://HOST/ACCOUNT/QUEUE`, `s3://BUCKET[/PREFIX]`, `kafka://HOST:PORT/TOPIC`.
 //!
 //! Reaches nothing; says of what is no place what was likely meant.
 
@@ -10,16 +10,16 @@ use url::Url;
 
 use crate::aws::{Aws, Reach};
 use crate::error::Error;
-use crate::kafka::Properties;
+use crate::kafka::{Address, Properties};
 
-const EXPECTED: &str = "dead letters: expected file:PATH, sqs://HOST/ACCOUNT/QUEUE or s3://BUCKET[/PREFIX]";
+const EXPECTED: &str = "dead letters: expected file:PATH, sqs://HOST/ACCOUNT/QUEUE, s3://BUCKET[/PREFIX] or kafka://HOST:PORT/TOPIC";
 
 /// Everything that is configured about dead letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where they go.
     pub place: Place,
-    /// Where those go that are larger than a message of the queue may be.
+    /// Where those go that are larger than a message of the queue or topic may be.
     pub large: Option<Bucket>,
     /// Properties of the Kafka client, where the place is a topic.
     pub properties: Properties,
@@ -42,6 +42,17 @@ pub enum Place {
     Queue(Queue),
     /// An Amazon S3 bucket, one object per letter.
     Bucket(Bucket),
+    /// A topic of Kafka, one message per letter.
+    Topic(Topic),
+}
+
+/// A topic of Kafka.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    /// The bootstrap servers, `HOST:PORT[,HOST:PORT]`.
+    pub servers: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// An Amazon SQS queue.
@@ -114,7 +125,7 @@ impl FromStr for Place {
             },
             Some(("sqs", _)) => queue(text).map(Self::Queue),
             Some(("s3", _)) => bucket(text, EXPECTED).map(Self::Bucket),
-            Some(("kafka", _)) => Err(Error::usage(format!("{EXPECTED}: this build cannot write dead letters to kafka: yet"))),
+            Some(("kafka", _)) => topic(text).map(Self::Topic),
             _ if text.is_empty() => Err(Error::usage(format!("{EXPECTED}, found nothing"))),
             _ => Err(found().help(format!("did you mean {}?", likely(&shown(text))))),
         }
@@ -137,6 +148,12 @@ fn queue(text: &str) -> Result<Queue, Error> {
     };
     let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
     Ok(Queue { host, account: account.clone(), name: name.clone(), reach: reach(&url, EXPECTED)? })
+}
+
+fn topic(text: &str) -> Result<Topic, Error> {
+    let address: Address = text.parse().map_err(|error: Error| Error { what: format!("dead letters: {}", error.what), ..error })?;
+    let name = address.topic().map_err(|found| Error::usage(format!("dead letters: expected {found}")))?.to_owned();
+    Ok(Topic { servers: address.bootstrap(), name })
 }
 
 fn bucket(text: &str, expected: &str) -> Result<Bucket, Error> {
@@ -199,6 +216,7 @@ impl fmt::Display for Place {
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Queue(queue) => queue.fmt(f),
             Self::Bucket(bucket) => bucket.fmt(f),
+            Self::Topic(topic) => topic.fmt(f),
         }
     }
 }
@@ -206,6 +224,12 @@ impl fmt::Display for Place {
 impl fmt::Display for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sqs://{}/{}/{}{}", self.host, self.account, self.name, self.reach)
+    }
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kafka://{}/{}", self.servers, self.name)
     }
 }
 
@@ -237,6 +261,7 @@ mod tests {
             "sqs://sqs.eu-west-1.amazonaws.com/123456789012/letters",
             "sqs://127.0.0.1:4566/000000000000/letters.fifo?region=eu-west-1&endpoint=http://127.0.0.1:4566",
             "s3://letters",
+            "kafka://a:9092,b:9093/dead-letters",
             "s3://letters/ledger/of cars?region=eu-west-1",
         ] {
             assert_eq!(place(text).to_string(), text);
@@ -285,7 +310,12 @@ mod tests {
         ] {
             assert!(text.parse::<Place>().is_err(), "{text}");
         }
-        assert!("kafka://h/t".parse::<Place>().unwrap_err().what.contains("cannot write dead letters to kafka"));
+        assert!("kafka://h/a,b".parse::<Place>().unwrap_err().what.contains("dead letters: expected one topic, found a,b"));
+        let error = "kafka://h".parse::<Place>().unwrap_err().to_string();
+        assert!(
+            error.starts_with("dead letters: expected kafka://HOST:PORT") && error.ends_with("did you mean kafka://h:9092/TOPIC?"),
+            "{error}"
+        );
         assert!("file:x".parse::<Bucket>().is_err());
     }
 

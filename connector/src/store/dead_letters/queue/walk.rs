@@ -15,7 +15,7 @@ use crate::aws::{code, why};
 use crate::error::Error;
 use crate::store::dead_letters::calls::together;
 use crate::store::dead_letters::copies::{Copies, Portion};
-use crate::store::dead_letters::{Anew, DeadLetter, Entry, Large, PORTION_BYTES, letter};
+use crate::store::dead_letters::{Anew, DeadLetter, Entry, Large, PORTION_BYTES, bucket, letter};
 
 /// How long a message stays held without being held on: what a process that died held comes back after this, in seconds.
 const HOLD: i32 = 120;
@@ -129,17 +129,7 @@ impl QueueWalk {
 
     /// Fetches a letter that a message only points to. The inner error says why it is not to be had.
     pub(in crate::store::dead_letters) async fn load(&self, letter: DeadLetter) -> Result<Result<DeadLetter, String>, Error> {
-        let Some(Large { bucket, key, .. }) = &letter.large else { return Ok(Ok(letter)) };
-        // A message could point anywhere, and whatever is settled is deleted.
-        let Some(place) = self.queue.large.as_ref().filter(|place| place.holds(bucket, key)) else {
-            return Ok(Err(format!("it is in s3://{bucket}/{key}, which is not under --dead-letters-large")));
-        };
-        let Some(body) = place.get(key).await? else { return Ok(Err(format!("s3://{bucket}/{key} is not there any more"))) };
-        match letter::read(&body) {
-            Ok(whole) if whole.id == letter.id && whole.large.is_none() => Ok(Ok(whole)),
-            Ok(_) => Ok(Err(format!("s3://{bucket}/{key} holds another letter"))),
-            Err(reason) => Ok(Err(format!("s3://{bucket}/{key}: {reason}"))),
-        }
+        bucket::load(self.queue.large.as_ref(), letter).await
     }
 
     pub(in crate::store::dead_letters) async fn settle(&mut self, settled: &[String]) -> Result<usize, Error> {

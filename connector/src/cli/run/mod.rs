@@ -1,37 +1,35 @@
-//! `run SOURCE --to SINK`: the container worker, which follows a stream for ever.
+//! `run SOURCE --to SINK`: the container worker, which follows a stream or topics for ever.
 //!
 //! Opens the parts, in the order in which mistakes are found: what a person has to put right ends it at once, and what may pass is waited
 //! for. Reads nothing and decides nothing itself.
 
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(feature = "kinesis")]
+mod kinesis;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
-use tokio::time::sleep;
+use tokio::sync::watch;
 
 use super::options::{
     CheckpointOptions, CreationOptions, DeliveryOptions, FollowOptions, HttpOptions, LISTEN, SinkOptions, SourceOptions, StopOptions,
     gather,
 };
-use super::{Context, line, shelf};
-use crate::config::{Listen, OnDataLoss, Settings, SinkUrl, SourceUrl};
-use crate::error::{Error, Exit, Kind};
-use crate::run::deliver::Deliver;
-use crate::run::keeper::Keeper;
-use crate::run::leases::Leases;
-use crate::run::reading::Reading;
+use super::{Context, line};
+use crate::config::{Listen, Settings, SinkUrl, SourceUrl};
+use crate::error::{Error, Exit};
 use crate::run::standing::{About, Phase, Standing};
-use crate::run::worker::Worker;
-use crate::sink::Sink;
-use crate::source::kinesis::{Address, Kinesis};
-use crate::store::checkpoints::{Checkpoints, Pipeline, Shelf};
-use crate::store::dead_letters::DeadLetters;
 
 /// Follow a stream for ever, and keep an index equal to it
 ///
 /// Reads all shards of the stream from their checkpoints on, parents before their children, and writes every revision under its own
 /// version. An end that is down is waited for; what can never succeed becomes a dead letter. Checkpoints are in the sink, so another
 /// machine can go on: a second one of the same name waits until the first stops, or has been silent for 30 s.
+///
+/// On Kafka it is a member of a consumer group, named after the pipeline or by --group: any number of them share the partitions, and the offsets
+/// that the group committed are the checkpoints. An offset is committed when everything before it is settled.
 ///
 /// Serves /live, /ready, /metrics and a status page over HTTP. SIGTERM and SIGINT stop it: what was read is delivered, what is settled is
 /// saved, and the exit code is 0.
@@ -42,10 +40,15 @@ Examples:
       follow the stream ledger; then: curl localhost:8080/ready
   revsync run 'kinesis://ledger?region=us-east-1&endpoint=http://localhost:4566' --to local:ledger.db --dead-letters file:letters.jsonl
       an emulator, into a local index
+  revsync run kafka://broker:9092/shop.item --key shop.item=sku --to https://search.example.com --dead-letters file:letters.jsonl
+      follow a topic of Lindorm Streams; start as many as there are partitions, and they share them
+  revsync run kafka://broker:9098/shop.item -X security.protocol=SASL_SSL -X sasl.mechanisms=OAUTHBEARER --config worker.toml
+      Amazon MSK with IAM, by the credentials of the task or machine
   revsync run --config worker.toml
       everything from a file: revsync config example
 
 What it needs of AWS: kinesis:DescribeStreamSummary, ListShards, GetShardIterator and GetRecords on the stream.
+What it needs of Kafka: Describe and Read on the topics and on the group.
 
 Exit codes:
   0  stopped by a signal; everything settled is saved
@@ -69,14 +72,9 @@ pub struct Arguments {
     http: HttpOptions,
 }
 
-/// How often at least positions are saved, and it is looked whether another one has let go.
-const SAVED_EVERY: Duration = Duration::from_secs(5);
-/// How long a stream that cannot be reached is left alone before it is asked again.
-const AGAIN: Duration = Duration::from_secs(5);
-
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = resolve(arguments, context)?;
-    let address = address(&settings)?;
+    refuse_what_ends(&settings)?;
     line::warn_of_plain_deletes(&settings);
     let stop = line::stop_signal()?;
     let owner = owner();
@@ -87,19 +85,11 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         version = env!("CARGO_PKG_VERSION"),
         pipeline = settings.name,
         owner,
-        "started: follows {address} into {}",
+        "started: follows {} into {}",
+        settings.source.required()?,
         settings.sink.url
     );
-    let mut stopped = stop.clone();
-    let prepared = tokio::select! {
-        biased;
-        _ = stopped.wait_for(|stop| *stop) => None,
-        prepared = prepare(&settings, &address, &owner, &standing) => Some(prepared?),
-    };
-    let followed = match prepared {
-        Some((worker, keeper)) => worker.follow(keeper, stop).await,
-        None => Ok(()),
-    };
+    let followed = follow(&settings, &owner, &standing, stop).await;
     let (counts, shards) = {
         let mut state = standing.state();
         state.phase = Phase::Stopping;
@@ -140,16 +130,35 @@ fn resolve(arguments: &Arguments, context: &Context<'_>) -> Result<Settings, Err
         let what = "run: expected http(s)://HOST:PORT, local:FILE or bulk:FILE as the sink, found bulk:-";
         return Err(Error::usage(what).help("revsync sync SOURCE --to bulk:- prints the bulk lines of a captured stream"));
     }
-    line::refuse_one_file_for_two(&settings)?;
+    line::refuse_one_place_for_two(&settings)?;
+    #[cfg(feature = "kafka")]
+    kafka::refuse_checkpoints(&settings)?;
     Ok(settings)
 }
 
-fn address(settings: &Settings) -> Result<Address, Error> {
+async fn follow(settings: &Settings, owner: &str, standing: &Arc<Standing>, stop: watch::Receiver<bool>) -> Result<(), Error> {
     match settings.source.required()? {
-        SourceUrl::Kinesis(address) => Ok(address.clone()),
-        other => Err(Error::usage(format!("run: expected a stream that goes on, kinesis://STREAM, found {other}"))
-            .help("revsync sync reads a captured stream to its end")),
+        #[cfg(feature = "kinesis")]
+        SourceUrl::Kinesis(address) => kinesis::follow(settings, address, owner, standing, stop).await,
+        #[cfg(feature = "kafka")]
+        SourceUrl::Kafka(address) => kafka::follow(settings, address, standing, stop).await,
+        other => Err(ends(other)),
     }
+}
+
+fn refuse_what_ends(settings: &Settings) -> Result<(), Error> {
+    match settings.source.required()? {
+        #[cfg(feature = "kinesis")]
+        SourceUrl::Kinesis(_) => Ok(()),
+        #[cfg(feature = "kafka")]
+        SourceUrl::Kafka(_) => Ok(()),
+        other => Err(ends(other)),
+    }
+}
+
+fn ends(source: &SourceUrl) -> Error {
+    let what = format!("run: expected a stream that goes on, kafka://HOST:PORT/TOPIC or kinesis://STREAM, found {source}");
+    Error::usage(what).help("revsync sync reads a captured stream to its end")
 }
 
 /// Who this process is, for people.
@@ -165,53 +174,11 @@ fn about(settings: &Settings, owner: &str) -> About {
         source: settings.source.url.as_ref().map(ToString::to_string).unwrap_or_default(),
         sink: settings.sink.url.to_string(),
         dead_letters: settings.dead_letters.place.to_string(),
-        checkpoints: settings.checkpoints.place.to_string(),
+        checkpoints: match &settings.source.url {
+            #[cfg(feature = "kafka")]
+            Some(SourceUrl::Kafka(_)) => format!("consumer group {}", settings.group()),
+            _ => settings.checkpoints.place.to_string(),
+        },
         owner: owner.to_owned(),
-    }
-}
-
-/// Builds the worker. A stream that cannot be reached is waited for, and so are, later, a sink and the place of the checkpoints.
-async fn prepare(settings: &Settings, address: &Address, owner: &str, standing: &Arc<Standing>) -> Result<(Worker, Keeper), Error> {
-    let mapping = line::mapping(settings)?;
-    let (sink, shelf): (Arc<dyn Sink>, Arc<dyn Shelf>) = shelf::ends(settings).await?;
-    standing.state().about.checkpoints = shelf.name().to_owned();
-    let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
-    standing.state().dead_letters.is_there();
-    let stream = Arc::new(reached(address, settings, standing).await?);
-    let sending = line::lasting_delivery(settings);
-    // Pages that were read and not taken in yet; what is taken in has its own share.
-    let (reading, news) = Reading::new(Arc::clone(&stream), sending.budget() / 4);
-    let line = Deliver::new(line::decoder(settings), mapping, Arc::clone(&sink), dead_letters, sending).watched_by(standing);
-    let pipeline = Pipeline { name: settings.name.clone(), stream: stream.arn().to_owned() };
-    let leases = Leases::new(Arc::new(Checkpoints::new(shelf, pipeline)), owner.to_owned(), settings.checkpoints.takeover_after);
-    let stops_on_data_loss = settings.source.on_data_loss == OnDataLoss::Stop;
-    let keeper = Keeper {
-        stream,
-        every: (leases.heartbeat() / 2).min(SAVED_EVERY),
-        leases,
-        standing: Arc::clone(standing),
-        sink: Arc::clone(&sink),
-        start: settings.source.start,
-        stops_on_data_loss,
-    };
-    let grace = settings.delivery.grace;
-    Ok((Worker { line, reading, news, sink, standing: Arc::clone(standing), grace, stops_on_data_loss }, keeper))
-}
-
-/// Reaches the stream, however long that takes.
-async fn reached(address: &Address, settings: &Settings, standing: &Standing) -> Result<Kinesis, Error> {
-    loop {
-        match Kinesis::connect(address, &settings.source.aws).await {
-            Ok(stream) => {
-                standing.state().source.is_there();
-                return Ok(stream);
-            }
-            Err(error) if error.kind == Kind::Pending => {
-                tracing::warn!("{error}; trying again");
-                standing.state().source.is_not(error.what);
-                sleep(AGAIN).await;
-            }
-            Err(error) => return Err(error),
-        }
     }
 }

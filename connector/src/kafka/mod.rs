@@ -1,6 +1,10 @@
-//! What everything that speaks to Kafka has in common: the properties of a client.
+//! What everything that speaks to Kafka has in common: how topics are named, the properties of a client, and the client itself.
 //!
-//! A leaf, like [`aws`](crate::aws). Reaches nothing. A value that may be a secret is never shown.
+//! A leaf, like [`aws`](crate::aws). Reads and writes no topic. A value that may be a secret is never shown.
+
+mod address;
+#[cfg(feature = "kafka")]
+pub mod client;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,6 +12,8 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use self::address::{Address, Topics};
 
 /// Properties of a Kafka client, by the names that librdkafka has for them (librdkafka, `CONFIGURATION.md`).
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
