@@ -124,8 +124,8 @@ fn plain(value: &str) -> String {
     match value.as_bytes()[0] {
         b'{' => {
             let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(value).expect("an object");
-            let member = |(name, value): (&String, &Box<RawValue>)| format!("{name:?}:{}", plain(value.get()));
-            format!("{{{}}}", list(members.iter().map(member).collect()))
+            let members = members.iter().map(|(name, value)| format!("{name:?}:{}", plain(value.get())));
+            format!("{{{}}}", list(members.collect()))
         }
         b'[' => {
             let elements: Vec<Box<RawValue>> = serde_json::from_str(value).expect("a list");
