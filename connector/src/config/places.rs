@@ -10,6 +10,7 @@ use url::Url;
 
 use super::load::nearest;
 use crate::error::Error;
+#[cfg(feature = "kafka")]
 use crate::kafka;
 use crate::sink::opensearch::config::Secret;
 #[cfg(feature = "kinesis")]

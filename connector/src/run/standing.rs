@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::clock;
 use super::history::{Lags, Rate, Share};
 use super::readiness::Readiness;
+#[cfg(any(feature = "kafka", feature = "kinesis"))]
 use crate::error::{Error, Kind};
 use crate::metrics::{Counts, Loss, instruments};
 pub use crate::plan::health::Phase;
@@ -275,6 +276,7 @@ impl Standing {
     ///
     /// # Errors
     /// That `ends` the work.
+    #[cfg(any(feature = "kafka", feature = "kinesis"))]
     pub(super) fn lost_in(&self, shard: &str, cause: Loss, what: &str, ends: bool) -> Result<(), Error> {
         self.lost(cause);
         self.failed(&format!("data loss in {shard}: {what}"));
