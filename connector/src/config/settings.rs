@@ -187,13 +187,14 @@ impl Settings {
     /// Merges the options over the file, and checks what can be checked without reaching anything.
     ///
     /// # Errors
-    /// A place that is none, a number out of its range, an authorisation that lacks its user or password, two rules of one name.
+    /// A place that is none, a number out of its range, an authorisation that lacks its user or password, two rules of one name, two keys of
+    /// one table.
     pub fn resolve(file: File, options: Overrides, environment: Environment<'_>) -> Result<Self, Error> {
         let source = Source {
             url: options.source.as_deref().or(file.source.url.as_deref()).map(str::parse).transpose()?,
             format: options.format.unwrap_or(file.source.format),
             versions: options.versions.unwrap_or(file.source.versions),
-            keys: options.keys.clone(),
+            keys: keys(&options.keys)?,
             rows: options.rows.unwrap_or_default(),
             group: options.group.clone().or_else(|| file.source.group.clone()),
             properties: properties(&file.source.properties, &options, environment)?,
@@ -228,6 +229,18 @@ fn properties(of_file: &Properties, options: &Overrides, environment: Environmen
         return Err(Error::usage(what).help("it comes from the environment (REVSYNC_PROPERTY) or the file"));
     }
     Ok(of_file.clone().with(&of_environment).with(&options.properties))
+}
+
+/// The key columns of tables, each table named once: a second name of it would be passed over, and rows of different keys would be one document.
+fn keys(keys: &[TableKey]) -> Result<Vec<TableKey>, Error> {
+    let named_twice = keys.iter().enumerate().find(|(at, key)| keys[..*at].iter().any(|earlier| earlier.table == key.table));
+    match named_twice {
+        None => Ok(keys.to_vec()),
+        Some((_, TableKey { table, .. })) => {
+            let what = format!("--key: expected the key of the table {table:?} once, with all its columns, found it twice");
+            Err(Error::usage(what).help(format!("several columns stand behind one another: --key {table}=COLUMN,COLUMN")))
+        }
+    }
 }
 
 fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<Sink, Error> {
