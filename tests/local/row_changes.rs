@@ -65,6 +65,19 @@ fn a_key_whose_columns_are_named_one_by_one_is_refused_and_not_cut_to_the_first(
 }
 
 #[test]
+fn a_key_that_no_table_can_have_is_said_before_anything_is_read() {
+    let folder = Folder::new();
+    folder.write("changes.jsonl", CHANGES);
+    for (key, found) in [("[\"\"]", "found an empty one"), ("[\"sku\", \"sku\"]", "found \"sku\" twice")] {
+        folder.write("rules.toml", format!("[[table]]\nname = \"shop.item\"\nkey = {key}\n"));
+        let done = folder.revsync(&["--config", "rules.toml", "sync", "changes.jsonl"]);
+        assert!(done.exit == 2 && done.err.contains("[[table]] \"shop.item\": key: expected") && done.err.contains(found), "{done:?}");
+    }
+    let done = folder.revsync(&["sync", "changes.jsonl", "--key", "shop.item=sku,sku"]);
+    assert!(done.exit == 2 && done.err.contains("--key shop.item: expected each column once"), "{done:?}");
+}
+
+#[test]
 fn a_mapping_of_a_source_that_cannot_be_used_says_why() {
     let folder = Folder::new();
     folder.write("changes.jsonl", CHANGES);
