@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use revsync::sink::local::Local;
 
-use crate::command::Folder;
+use crate::command::{Folder, fixture};
 
 /// Changes of one row in cells, oldest first.
 const CHANGES: [&str; 6] = [
@@ -78,6 +78,18 @@ fn explain_says_what_a_merge_does() {
 }
 
 #[test]
+fn a_mapping_has_the_columns_of_rows_that_come_in_cells() {
+    let folder = Folder::new();
+    folder.write("changes.jsonl", CHANGES.join("\n"));
+    let done = folder.revsync(&[&["mapping", "changes.jsonl"], &ROWS[..]].concat());
+    let properties = &done.json()["mappings"]["properties"];
+    let types: Vec<_> =
+        properties.as_object().unwrap().iter().map(|(name, field)| (name.as_str(), field["type"].as_str().unwrap())).collect();
+    let expected = [("f:name", "text"), ("f:note", "text"), ("f:price", "double"), ("f:stock", "long"), ("sku", "text")];
+    assert_eq!((done.exit, &types[..]), (0, &expected[..]), "{done:?}");
+}
+
+#[test]
 fn a_rule_that_cannot_hold_for_cells_is_refused_before_anything_is_read() {
     let folder = Folder::new();
     folder.write("changes.jsonl", CHANGES.join("\n"));
@@ -91,6 +103,18 @@ fn a_rule_that_cannot_hold_for_cells_is_refused_before_anything_is_read() {
         assert!(done.exit == 2 && done.err.contains(said), "{done:?}");
         assert!(!folder.path().join("revsync.db").exists(), "nothing was opened");
     }
+}
+
+#[test]
+fn a_ledger_read_with_rows_in_cells_ends_the_run_and_makes_no_dead_letter_of_every_revision() {
+    let folder = Folder::new();
+    let stream = fixture("vehicle-registration/stream.10n");
+    let done = folder.revsync(&["--json", "sync", &stream, "--rows", "cells"]);
+    assert_eq!((done.exit, done.count("dead_letters"), done.count("indexed")), (2, 0, 0), "{done:?}");
+    assert!(done.err.contains("expected rows = \"full\" for a table of QLDB, found \"cells\""), "{done:?}");
+    folder.write("rules.toml", "[[table]]\nname = \"shop.*\"\nkey = [\"sku\"]\nrows = \"cells\"\n[[table]]\nname = \"*\"\n");
+    let done = folder.revsync(&["--json", "--config", "rules.toml", "sync", &stream]).balanced();
+    assert_eq!((done.exit, done.count("dead_letters")), (0, 0), "{done:?}");
 }
 
 #[test]

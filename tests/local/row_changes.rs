@@ -55,6 +55,38 @@ fn a_table_without_its_key_ends_the_run_with_nothing_written_and_the_option_that
 }
 
 #[test]
+fn a_key_whose_columns_are_named_one_by_one_is_refused_and_not_cut_to_the_first() {
+    let folder = Folder::new();
+    folder.write("changes.jsonl", CHANGES);
+    let done = folder.revsync(&["sync", "changes.jsonl", "--key", "shop.item=sku", "--key", "shop.item=f:stock"]);
+    assert_eq!(done.exit, 2, "{done:?}");
+    assert!(done.err.contains("found it twice") && done.err.contains("--key shop.item=COLUMN,COLUMN"), "{done:?}");
+    assert!(!folder.path().join("revsync.db").exists(), "nothing was opened");
+}
+
+#[test]
+fn a_key_that_no_table_can_have_is_said_before_anything_is_read() {
+    let folder = Folder::new();
+    folder.write("changes.jsonl", CHANGES);
+    for (key, found) in [("[\"\"]", "found an empty one"), ("[\"sku\", \"sku\"]", "found \"sku\" twice")] {
+        folder.write("rules.toml", format!("[[table]]\nname = \"shop.item\"\nkey = {key}\n"));
+        let done = folder.revsync(&["--config", "rules.toml", "sync", "changes.jsonl"]);
+        assert!(done.exit == 2 && done.err.contains("[[table]] \"shop.item\": key: expected") && done.err.contains(found), "{done:?}");
+    }
+    let done = folder.revsync(&["sync", "changes.jsonl", "--key", "shop.item=sku,sku"]);
+    assert!(done.exit == 2 && done.err.contains("--key shop.item: expected each column once"), "{done:?}");
+}
+
+#[test]
+fn a_mapping_of_a_source_that_cannot_be_used_says_why() {
+    let folder = Folder::new();
+    folder.write("changes.jsonl", CHANGES);
+    let done = folder.revsync(&["mapping", "changes.jsonl", "--key", "shop.item=code"]);
+    assert_eq!(done.exit, 1, "{done:?}");
+    assert!(done.err.contains("3 units cannot be used, the first of them because: expected") && done.err.contains("no code;"), "{done:?}");
+}
+
+#[test]
 fn explain_speaks_of_rows_where_there_are_rows() {
     let folder = Folder::new();
     folder.write("changes.jsonl", CHANGES);

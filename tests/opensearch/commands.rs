@@ -121,6 +121,25 @@ async fn search_setup_and_check_reach_a_server() {
 }
 
 #[tokio::test]
+async fn a_search_shows_a_row_of_cells_as_it_is_and_finds_nothing_by_what_is_kept_beside_it() {
+    for server in services::opensearch() {
+        let (folder, index) = (Folder::new(), name("cells"));
+        folder.write("rules.toml", format!("[[table]]\nname = \"shop.item\"\nindex = \"{index}\"\nkey = [\"sku\"]\nrows = \"cells\"\n"));
+        folder.write(
+            "changes.jsonl",
+            r#"{"op":"Put","table":"shop.item","ts":7,"data":[{"name":"sku","value":"MX"},{"name":"f:price","value":442.30}]}"#,
+        );
+        assert_eq!(sync(&folder, server, "changes.jsonl", &[]).exit, 0);
+        let search = |text: &str| folder.revsync(&["--json", "search", text, "--index", &index, "--to", &server.url]);
+        let hits = search("MX");
+        assert!(hits.out.contains(r#""source":{"f:price":442.30,"sku":"MX"}"#), "{hits:?}");
+        for kept in ["1", "7"] {
+            assert_eq!(search(kept).json()["hits"], json!([]), "{kept}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_index_template_makes_what_revsync_makes() {
     let template = std::fs::read_to_string(fixture("../../infra/opensearch/index-template.json")).unwrap();
     for server in services::opensearch() {

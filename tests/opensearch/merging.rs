@@ -62,7 +62,7 @@ async fn hundreds_of_orders_of_one_history_come_to_one_document_and_one_bookkeep
         let [kept] = kept.as_slice() else { panic!("{}: {kept:?}", server.name) };
         let kept: Value = serde_json::from_str(kept).unwrap();
         assert_eq!(
-            (kept["v"].as_u64(), kept["cells"]["erased"].as_u64(), kept.get("time")),
+            (kept["cells"]["v"].as_u64(), kept["cells"]["erased"].as_u64(), kept.get("time")),
             (Some(1), fold.erased, None),
             "{}",
             server.name
@@ -85,7 +85,7 @@ async fn an_index_is_made_so_that_rows_of_cells_make_no_fields_but_their_columns
         assert_eq!(names, ["f:stock", "price", "revsync"], "{}", server.name);
         assert_eq!(fields["revsync"]["properties"]["cells"], json!({"type": "object", "enabled": false}), "{}", server.name);
         assert_eq!(found(server, &items).await, ["1"], "{}: the alias hides what is erased", server.name);
-        let kept = json!({"v": 1, "deleted": true, "time": "1970-01-01T00:00:01Z", "cells": {"erased": 5}});
+        let kept = json!({"v": 1, "deleted": true, "time": "1970-01-01T00:00:01Z", "cells": {"v": 1, "erased": 5}});
         assert_eq!(stored(server, &items, "2").await.unwrap().1, json!({ "revsync": kept }), "{}", server.name);
 
         let (_stop, stopping) = watch::channel(false);
@@ -138,7 +138,7 @@ async fn two_processes_that_merge_the_same_rows_at_once_come_to_the_same_documen
         for row in 0..40 {
             let kept: Value = serde_json::from_str(&versions.to_string().replace('?', &row.to_string())).unwrap();
             let id = row.to_string();
-            let kept = json!({"v": 1, "cells": {"erased": 3, "columns": kept}});
+            let kept = json!({"cells": {"v": 1, "erased": 3, "columns": kept}});
             let expected = json!({"sku": id, "n": 7.5, "c5": id, "c6": id, "c7": id, "revsync": kept});
             assert_eq!(stored(server, &items, &id).await.unwrap().1, expected, "{}: {row}", server.name);
         }

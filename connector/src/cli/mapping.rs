@@ -2,6 +2,7 @@
 //!
 //! Prints and writes nothing: whoever wants the mapping keeps it in a file and names it in a rule.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use clap::Args;
@@ -14,8 +15,11 @@ use crate::codec::{Content, Decoder};
 use crate::error::{Error, Exit, Kind};
 use crate::metrics::Notes;
 use crate::operation::Operation;
+use crate::plan::cells::Row;
 use crate::plan::inference::Inference;
 use crate::plan::mapping::{Mapping, Planned};
+use crate::record::Fault;
+use crate::revision::Document;
 use crate::run::panics::panicked;
 use crate::source::scan::Scan;
 
@@ -48,7 +52,11 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let (mapping, decoder, scan) = (line::mapping(&settings)?, line::decoder(&settings), line::scan(&settings).await?);
     let table = arguments.table.clone();
     let seen = spawn_blocking(move || observe(scan, decoder, mapping, table.as_deref()));
-    let seen = seen.await.map_err(|_| panicked())??;
+    let (seen, unusable) = seen.await.map_err(|_| panicked())??;
+    if let Some((count, Fault { reason, .. })) = unusable {
+        let line = format!("{count} units cannot be used, the first of them because: {reason}; revsync explain tells each");
+        context.terminal.say(&format!("{}\n", clean(&line)));
+    }
     if seen.is_empty() {
         context.terminal.say("no documents: nothing to map\n");
         return Ok(Exit::Attention);
@@ -76,8 +84,13 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     Ok(exit)
 }
 
-fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Option<&str>) -> Result<BTreeMap<String, Inference>, Error> {
+/// What the documents of each index come to; and how many units cannot be used, and the first reason.
+type Observed = (BTreeMap<String, Inference>, Option<(u64, Fault)>);
+
+fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Option<&str>) -> Result<Observed, Error> {
     let mut seen: BTreeMap<String, Inference> = BTreeMap::new();
+    let mut unusable: Option<(u64, Fault)> = None;
+    let mut refuse = |fault| unusable.get_or_insert((0, fault)).0 += 1;
     let mut notes = Notes::default();
     while let Some(page) = scan.read(1024 * 1024)? {
         for record in &page.records {
@@ -88,17 +101,40 @@ fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Op
                     let revision = match content {
                         Content::Revision(revision) => revision,
                         Content::Refused(error) => return Err(error),
-                        Content::Skip(_) | Content::Fault(_) => continue,
+                        Content::Skip(_) => continue,
+                        Content::Fault(fault) => {
+                            refuse(fault);
+                            continue;
+                        }
                     };
                     if table.is_some_and(|table| *table != *revision.table) {
                         continue;
                     }
-                    if let Planned::Operation(Operation::Index { target, document }) = mapping.plan(revision, 0)? {
-                        seen.entry(target.index.to_string()).or_default().observe(&document);
+                    match mapping.plan(revision, 0)? {
+                        Planned::Operation(operation) => {
+                            if let Some(document) = document(&operation) {
+                                seen.entry(operation.target().index.to_string()).or_default().observe(&document);
+                            }
+                        }
+                        Planned::Fault(fault) => refuse(fault),
+                        Planned::Skip(_) => {}
                     }
                 }
             }
         }
     }
-    Ok(seen)
+    Ok((seen, unusable))
+}
+
+/// What an operation puts into an index: a document, or of a row that is put together from cells the columns that were written.
+fn document(operation: &Operation) -> Option<Cow<'_, Document>> {
+    match operation {
+        Operation::Index { document, .. } => Some(Cow::Borrowed(document)),
+        Operation::Merge { cells, .. } => {
+            let mut row = Row::default();
+            row.merge(cells);
+            row.document().map(Cow::Owned)
+        }
+        Operation::Delete { .. } | Operation::Tombstone { .. } => None,
+    }
 }

@@ -51,6 +51,12 @@ First steps:
   revsync search 'Seattle'                     find documents in it
   revsync sync capture/ --to http://localhost:9200
                                                the same into OpenSearch; run it as often as you like
+  revsync sync kafka://localhost:9092/inventory.customers --to http://localhost:9200
+                                               a topic of Debezium, up to its present end
+  revsync sync kafka://localhost:9092/shop.item --key shop.item=sku --to http://localhost:9200
+                                               one of Lindorm Streams, with the columns of its key
+  revsync search MX-200 --to http://localhost:9200
+                                               find what came of them; revsync run follows a topic
 
 Every option can also come from the environment: REVSYNC_ and its name (REVSYNC_TO, REVSYNC_AUTH).
 An option comes before its variable, and both come before the file of --config. The password of

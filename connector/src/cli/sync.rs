@@ -32,7 +32,9 @@ Examples:
   gunzip -c records.json.gz | revsync sync - --to bulk:- | head
       see the exact bulk lines
   revsync sync kafka://broker:9092/shop.item --key shop.item=sku --to https://search.example.com
-      topics of Kafka, from their first messages to their ends; no group is joined
+      topics of Lindorm Streams on Kafka, from their first messages to their ends; no group is joined
+  revsync sync kafka://broker:9092/inventory.customers --to https://search.example.com
+      a topic of Debezium, whose messages tell their keys; then: revsync search TEXT --to https://search.example.com
   revsync --json sync capture/ | jq .dead_letters
 
 Exit codes:

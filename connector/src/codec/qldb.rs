@@ -5,11 +5,13 @@
 
 use ion_rs::Element;
 
+use super::choices::Rows;
 use super::ion_binary::{self, Reader, Type, VERSION_MARKER, Value};
 use super::ion_json::{self, write_value};
 use super::ion_symbols::Symbols;
 use super::ion_text::Transcript;
 use super::{Content, Decoder, MAX_FAULTS, Table, ion_timestamp, revision_hash, surrogates};
+use crate::error::Error;
 use crate::memory;
 use crate::metrics::{Notes, Skip};
 use crate::record::Fault;
@@ -145,6 +147,11 @@ fn revision_details<'a>(
     let name = text_of(table_name, symbols)?.filter(|name| !name.is_empty());
     let table =
         decoder.table(name.ok_or_else(|| unusable("expected payload.tableInfo.tableName to be a non-empty string, found something else"))?);
+    if table.options.rows == Rows::Cells && !table.options.unmapped {
+        let what = format!("{}: expected rows = \"full\" for a table of QLDB, found \"cells\"", table.name);
+        let help = "its revisions carry whole documents; leave rows, or --rows, out";
+        return Ok(Content::Refused(Error::usage(what).help(help)));
+    }
 
     let revision = structure(revision).ok_or_else(|| unusable("expected payload.revision, found none"))?;
     let [data, data_hash, hash, metadata, block_address] =

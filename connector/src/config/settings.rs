@@ -187,13 +187,14 @@ impl Settings {
     /// Merges the options over the file, and checks what can be checked without reaching anything.
     ///
     /// # Errors
-    /// A place that is none, a number out of its range, an authorisation that lacks its user or password, two rules of one name.
+    /// A place that is none, a number out of its range, an authorisation that lacks its user or password, two rules of one name, two keys of
+    /// one table.
     pub fn resolve(file: File, options: Overrides, environment: Environment<'_>) -> Result<Self, Error> {
         let source = Source {
             url: options.source.as_deref().or(file.source.url.as_deref()).map(str::parse).transpose()?,
             format: options.format.unwrap_or(file.source.format),
             versions: options.versions.unwrap_or(file.source.versions),
-            keys: options.keys.clone(),
+            keys: keys(&options.keys)?,
             rows: options.rows.unwrap_or_default(),
             group: options.group.clone().or_else(|| file.source.group.clone()),
             properties: properties(&file.source.properties, &options, environment)?,
@@ -228,6 +229,30 @@ fn properties(of_file: &Properties, options: &Overrides, environment: Environmen
         return Err(Error::usage(what).help("it comes from the environment (REVSYNC_PROPERTY) or the file"));
     }
     Ok(of_file.clone().with(&of_environment).with(&options.properties))
+}
+
+/// Why a table can have no such key.
+fn key_problem(columns: &[String]) -> Option<String> {
+    if columns.iter().any(String::is_empty) {
+        return Some("expected the names of columns, found an empty one".to_owned());
+    }
+    let (_, twice) = columns.iter().enumerate().find(|(at, column)| columns[..*at].contains(column))?;
+    Some(format!("expected each column once, found {twice:?} twice"))
+}
+
+/// The key columns of tables, each table named once: a second name of it would be passed over, and rows of different keys would be one document.
+fn keys(keys: &[TableKey]) -> Result<Vec<TableKey>, Error> {
+    if let Some((TableKey { table, .. }, problem)) = keys.iter().find_map(|key| Some((key, key_problem(&key.columns)?))) {
+        return Err(Error::usage(format!("--key {table}: {problem}")));
+    }
+    let named_twice = keys.iter().enumerate().find(|(at, key)| keys[..*at].iter().any(|earlier| earlier.table == key.table));
+    match named_twice {
+        None => Ok(keys.to_vec()),
+        Some((_, TableKey { table, .. })) => {
+            let what = format!("--key: expected the key of the table {table:?} once, with all its columns, found it twice");
+            Err(Error::usage(what).help(format!("several columns stand behind one another: --key {table}=COLUMN,COLUMN")))
+        }
+    }
 }
 
 fn sink(file: &File, options: &Overrides, environment: Environment<'_>) -> Result<Sink, Error> {
@@ -366,6 +391,9 @@ fn checked(tables: Vec<TableRule>) -> Result<Vec<TableRule>, Error> {
         if tables[..at].iter().any(|earlier| earlier.name == rule.name) {
             return Err(Error::usage(format!("[[table]] {:?}: two rules have this name, and the second could never apply", rule.name))
                 .help("the first rule that matches a table wins; remove one of them"));
+        }
+        if let Some(problem) = key_problem(&rule.key) {
+            return Err(Error::usage(format!("[[table]] {:?}: key: {problem}", rule.name)));
         }
         let paths = rule.fields.iter().flatten().chain(&rule.exclude);
         if let Some(path) = paths.into_iter().find(|path| path.split('.').any(str::is_empty)) {

@@ -4,12 +4,16 @@
 //! higher version wins. Of one version an erasure wins over a value, and of two values the one of the greater [`rank`]. Every sink goes by these
 //! rules; where a server does it by itself, it compares what is made here. Never reads a value but as text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
 
+use super::projection::{Paths, project};
+use super::tombstone;
 use crate::codec::ion_json::write_string;
 use crate::revision::{Cell, Cells, Document};
 
@@ -115,6 +119,20 @@ pub fn settled(mut cells: Cells) -> Cells {
     cells
 }
 
+/// The document as its source has it, where it is a row with its cells beside it in the field `revsync`; `None` where it is another document.
+pub fn without_bookkeeping(source: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Kept<'a> {
+        #[serde(borrow)]
+        revsync: HashMap<&'a str, IgnoredAny>,
+    }
+    let kept: Kept<'_> = serde_json::from_slice(source).ok()?;
+    kept.revsync.contains_key(FIELD).then_some(())?;
+    let field = Paths::parse([tombstone::FIELD]).ok()?;
+    let mut out = Vec::with_capacity(source.len());
+    project(source, &Paths::default(), &field, None, &mut out).map(|()| out)
+}
+
 /// The highest version of a change, for people; 0 where it changes nothing.
 pub fn version(cells: &Cells) -> u64 {
     cells.columns.iter().map(|cell| cell.version).chain(cells.erased).max().unwrap_or_default()
@@ -212,6 +230,16 @@ mod tests {
         let long = rank(format!("{edge}!").as_bytes());
         assert!(long.starts_with(&edge) && long.chars().count() == SHOWN + 64, "{long}");
         assert_ne!(long, rank(format!("{edge}?").as_bytes()));
+    }
+
+    #[test]
+    fn a_row_is_shown_without_what_is_kept_beside_it_and_every_other_document_as_it_is() {
+        let shown = |source: &str| without_bookkeeping(source.as_bytes()).map(|shown| String::from_utf8(shown).unwrap());
+        let row = r#"{"a":442.30,"revsync":{"cells":{"v":1,"columns":{"a":[7,"442.30",1]}}},"b":{"revsync":1e400}}"#;
+        assert_eq!(shown(row).unwrap(), r#"{"a":442.30,"b":{"revsync":1e400}}"#);
+        for other in [r#"{"a":1}"#, r#"{"revsync":{"v":1}}"#, r#"{"revsync":"cells"}"#, r#"{"revsync":["cells"]}"#, "[1]", "null"] {
+            assert_eq!(shown(other), None, "{other}");
+        }
     }
 
     #[test]

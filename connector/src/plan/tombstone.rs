@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn a_tombstone_of_a_row_of_cells_is_one() {
-        let source = br#"{"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z","cells":{"erased":7}}}"#;
+        let source = br#"{"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z","cells":{"v":1,"erased":7}}}"#;
         assert_eq!(read(source), Some(Tombstone::Of(1_732_868_100_000)));
-        assert_eq!(read(br#"{"a":1,"revsync":{"v":1,"cells":{"columns":{"a":[7,"1"]}}}}"#), None);
+        assert_eq!(read(br#"{"a":1,"revsync":{"cells":{"v":1,"columns":{"a":[7,"1"]}}}}"#), None);
     }
 
     #[test]

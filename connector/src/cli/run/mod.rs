@@ -42,6 +42,8 @@ Examples:
       an emulator, into a local index
   revsync run kafka://broker:9092/shop.item --key shop.item=sku --to https://search.example.com --dead-letters file:letters.jsonl
       follow a topic of Lindorm Streams; start as many as there are partitions, and they share them
+  revsync run kafka://broker:9092/inventory.customers --to https://search.example.com --dead-letters file:letters.jsonl
+      follow a topic of Debezium, whose messages tell their keys
   revsync run kafka://broker:9098/shop.item -X security.protocol=SASL_SSL -X sasl.mechanisms=OAUTHBEARER --config worker.toml
       Amazon MSK with IAM, by the credentials of the task or machine
   revsync run --config worker.toml

@@ -4,11 +4,12 @@
 //! it is given: versions, and ranks that it compares as text. What it knows of a row is in the document's field `revsync`:
 //!
 //! ```json
-//! {"f:stock": 7, "price": 442.30, "revsync": {"v": 1, "cells": {"erased": 4, "columns": {"f:stock": [5, "7"], "price": [6, "442.30", 1]}}}}
+//! {"f:stock": 7, "price": 442.30, "revsync": {"cells": {"v": 1, "erased": 4, "columns": {"f:stock": [5, "7"], "price": [6, "442.30", 1]}}}}
 //! ```
 //!
 //! that is, up to which version everything was erased, and of each column the version and the rank of its value. Of a row of which nothing is left
-//! a tombstone stays, which says `deleted` and `time` too.
+//! a tombstone stays, which says `deleted` and `time` too, and `v` as every tombstone does. The `v` of a row that lives is inside of what no index
+//! looks into, or else whoever searches for `1` would find it.
 //!
 //! A server reads a document's decimals as binary numbers when it hands the document to a script, and writes them otherwise than they were written
 //! (`442.30` as `442.3`, `1e400` not at all). So a value with decimals in it is also kept as text: as its rank alone (`1` in the third place), where

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use super::client::{Content, pattern_segment, segment};
 use super::{OpenSearch, inspect};
 use crate::error::{Error, Kind};
+use crate::plan::cells::without_bookkeeping;
 use crate::plan::tombstone::DELETED;
 use crate::sink::Hit;
 
@@ -80,7 +81,7 @@ impl OpenSearch {
             id: found.id,
             version: found.version,
             score: found.score.unwrap_or_default(),
-            source: found.source.unwrap_or_else(|| RawValue::NULL.to_owned()),
+            source: shown(found.source.unwrap_or_else(|| RawValue::NULL.to_owned())),
             highlights: found.highlight.into_values().flatten().map(|text| text.replace(OPEN, "\u{1}").replace(CLOSE, "\u{2}")).collect(),
         });
         Ok(hits.collect())
@@ -97,4 +98,10 @@ impl OpenSearch {
         serde_json::from_slice(&answer.body)
             .map_err(|_| Error::new(Kind::Sink, format!("{} described {index} in a way that is not OpenSearch's", self.client.place)))
     }
+}
+
+/// A document without the cells of its row. The server could leave them out too, and would write its numbers anew.
+fn shown(source: Box<RawValue>) -> Box<RawValue> {
+    let without = without_bookkeeping(source.get().as_bytes()).and_then(|without| String::from_utf8(without).ok());
+    without.and_then(|without| RawValue::from_string(without).ok()).unwrap_or(source)
 }
