@@ -11,7 +11,7 @@ use std::time::Duration;
 use revsync::error::{Error, Kind};
 use revsync::record::{Position, Record};
 use revsync::run::deliver::Deliver;
-use revsync::run::panics::guard;
+use revsync::panics::guard;
 use tokio::time::timeout;
 
 pub use event::Batch;

@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 
 use super::assignment::{Assignment, Settled};
 use super::notices::Notices;
-use super::panics::caught;
 use crate::error::{Error, Kind};
 use crate::kafka::Address;
+use crate::panics::caught;
 use crate::record::Record;
 use crate::source::kafka::{Begun, Failure, Key, Lost, Member, Polled};
 
