@@ -101,7 +101,7 @@ impl Home {
 
     /// Copies of letters that lie there, as one who does not know revsync counts them.
     pub(crate) fn copies(&self) -> usize {
-        let is_letter = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|value| value["v"] == 1);
+        let is_letter = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|value| value["v"] == FORMAT_VERSION);
         match &self.at {
             At::File(path) => std::fs::read_to_string(path).unwrap_or_default().lines().filter(|line| is_letter(line)).count(),
             At::Queue(emulator, name) => emulator.messages(name).iter().filter(|body| is_letter(body)).count(),

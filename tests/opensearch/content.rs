@@ -32,7 +32,7 @@ async fn no_byte_of_a_record_breaks_the_lines_of_a_request() {
     let odd = r#"a\0b\nc\rd\x85e\u2028f\u2029g\"h\\i\x1fj\x7fk\uFEFFl\uFFFFm"#;
     let data = format!("{{text:\"{odd}\",'{}':1,list:[\"{odd}\"],symbol:'{}'}}", odd, odd);
     let good = binary(&[value(&format!("id-{odd}"), &data)]);
-    // Bytes that are no UTF-8 in a text and in a name, and a lone surrogate that Ion text does not have.
+    // Bytes that are no UTF-8 in a text and in a name, and a lone surrogate, which becomes U+FFFD.
     let mut in_text = binary(&[value("in-text", "{text:\"MARK\"}")]).to_vec();
     let mut in_name = binary(&[value("in-name", "{MARK:1}")]).to_vec();
     for bytes in [&mut in_text, &mut in_name] {
@@ -48,12 +48,14 @@ async fn no_byte_of_a_record_breaks_the_lines_of_a_request() {
     line.finish().await.unwrap();
 
     let bulks = server.bulks();
-    assert_eq!((bulks.len(), bulks[0].lines().len()), (1, 4), "two documents of two lines: {:?}", bulks[0].lines());
+    assert_eq!((bulks.len(), bulks[0].lines().len()), (1, 6), "three documents of two lines: {:?}", bulks[0].lines());
     let text = "a\0b\nc\rd\u{85}e\u{2028}f\u{2029}g\"h\\i\u{1f}j\u{7f}k\u{feff}l\u{ffff}m";
     let (_, document) = server.document("person", &format!("id-{text}")).unwrap();
     let document: Value = serde_json::from_str(&document.unwrap()).unwrap();
     assert_eq!(document, json!({"text": text, text: 1, "list": [text], "symbol": text}));
-    assert_eq!((line.counts().indexed, line.counts().dead_letters), (2, 3));
+    let (_, document) = server.document("person", "surrogate").unwrap();
+    assert_eq!(document.as_deref(), Some("{\"text\":\"\u{fffd}\"}"));
+    assert_eq!((line.counts().indexed, line.counts().dead_letters), (3, 2));
 }
 
 /// A revision whose id is Ion text of any kind.

@@ -59,6 +59,9 @@ knobs! {
     "DeliverySection" "breaker_percent" an_index_that_refuses_so_great_a_share_is_blocked,
     "TableRule" "name" a_rule_is_for_the_tables_that_it_names,
     "TableRule" "index" the_index_of_a_rule_is_written_to,
+    "TableRule" "key" the_key_columns_of_a_rule_name_the_document,
+    "TableRule" "rows" a_row_is_replaced_or_put_together_from_its_cells_as_a_rule_says,
+    "TableRule" "types" columns_are_what_a_rule_says,
     "TableRule" "fields" only_the_fields_of_a_rule_are_sent,
     "TableRule" "exclude" the_fields_that_a_rule_leaves_out_are_not_sent,
     "TableRule" "where" what_does_not_match_a_rule_is_a_delete,
@@ -441,6 +444,32 @@ async fn a_rule_is_for_the_tables_that_it_names() {
 async fn the_index_of_a_rule_is_written_to() {
     let run = run("[[table]]\nname = \"T\"\nindex = \"elsewhere\"\n").await;
     assert_eq!((&run.lines()[0]["index"]["_index"], &run.lines()[2]["delete"]["_index"]), (&json!("elsewhere"), &json!("elsewhere")));
+}
+
+/// A row of Lindorm in the legacy format.
+const ROW: &str =
+    r#"{"op":"Put","table":"T","ts":5,"data":[{"name":"shop","value":"north"},{"name":"sku","value":"a"},{"name":"stock","value":"7"}]}"#;
+
+async fn rows(rule: &str) -> Run {
+    run_on(Scripted::start().await, &format!("[[table]]\nname = \"T\"\n{rule}\n"), ROW, &[]).await
+}
+
+async fn the_key_columns_of_a_rule_name_the_document() {
+    for (key, id) in [(r#"["sku"]"#, "a"), (r#"["sku", "shop"]"#, "a,north")] {
+        assert_eq!(rows(&format!("key = {key}")).await.lines()[0]["index"]["_id"], json!(id));
+    }
+}
+
+async fn a_row_is_replaced_or_put_together_from_its_cells_as_a_rule_says() {
+    for (rows_are, action) in [("full", "index"), ("cells", "update")] {
+        let run = rows(&format!("key = [\"sku\"]\nrows = \"{rows_are}\"")).await;
+        assert_eq!(run.lines()[0][action]["_id"], json!("a"), "{rows_are}: {:?}", run.lines());
+    }
+}
+
+async fn columns_are_what_a_rule_says() {
+    let run = rows("key = [\"sku\"]\ntypes = { stock = \"long\" }").await;
+    assert_eq!(run.lines()[1], json!({"shop": "north", "sku": "a", "stock": 7}));
 }
 
 async fn only_the_fields_of_a_rule_are_sent() {

@@ -306,7 +306,6 @@ mod tests {
             "s3://Letters",
             "s3://le",
             "s3://letters:9000/x",
-            "kafka://h:9092/letters",
         ] {
             assert!(text.parse::<Place>().is_err(), "{text}");
         }

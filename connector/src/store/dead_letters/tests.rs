@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 
 use super::*;
-use crate::record::{Fault, Origin, Position, SequenceNumber};
+use crate::record::{Fault, Header, Message, Origin, Position, SequenceNumber};
 
 fn letter(id: &str, reason: &str) -> DeadLetter {
     DeadLetter {
@@ -135,6 +135,20 @@ async fn damage_and_a_newer_form_are_named_by_line_and_hide_no_other_letter() {
     here.write(b"\xff\xfe\n\n{\"v\":99,\"anything\":1}\n[]\n");
     here.store().append(&[letter("aa", "r")]).await.unwrap();
     assert_eq!(here.listed(), ["damaged line 1", "damaged line 3", "damaged line 4", "aa r"]);
+}
+
+#[tokio::test]
+async fn a_letter_of_the_form_before_is_read_and_has_nothing_beside_its_bytes() {
+    let here = Here::new();
+    let written = String::from_utf8(letter("aa", "r").line().unwrap()).unwrap();
+    here.write(format!("{}\n", written.replace(&format!("\"v\":{FORMAT_VERSION}"), "\"v\":1")).as_bytes());
+    assert_eq!(here.listed(), ["aa r"]);
+    let beside =
+        Message { key: Some(Bytes::from_static(b"k")), headers: vec![Header { name: "h".to_owned(), value: None }], is_null: true };
+    let message = DeadLetter { message: Some(beside), ..letter("bb", "r") };
+    let line = String::from_utf8(message.line().unwrap()).unwrap();
+    assert!(line.contains(r#""message":{"key":"aw==","headers":[["h",null]],"null_value":true}"#), "{line}");
+    assert_eq!(super::letter::read(line.as_bytes()), Ok(message));
 }
 
 #[tokio::test]
