@@ -47,7 +47,7 @@
 //! | [`store`] | edge: what must survive. Dead letters, checkpoints |
 //! | [`run`] | shell: the order of effects, time, shutdown |
 //! | [`config`], [`cli`] | what a person says and sees |
-//! | [`error`], [`metrics`], [`aws`], [`kafka`] | leaves that everyone may use; `aws` and `kafka` only who may reach out |
+//! | [`error`], [`metrics`], [`panics`], [`aws`], [`kafka`] | leaves that everyone may use; the last three not the pure modules |
 //!
 //! Imports point one way, as in the table from top to bottom; the pure modules know no clock, file, network, randomness or log, and an edge
 //! never uses another edge. `tests/architecture` reads the sources and holds all of this.
@@ -61,6 +61,7 @@ pub mod kafka;
 pub mod memory;
 pub mod metrics;
 pub mod operation;
+pub mod panics;
 pub mod plan;
 pub mod record;
 pub mod revision;

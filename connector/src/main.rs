@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use revsync::cli::{Cli, run};
 use revsync::error::Exit;
-use revsync::run::panics;
+use revsync::panics;
 
 fn main() -> ExitCode {
     panics::hide_messages();

@@ -9,9 +9,9 @@ mod reply;
 use std::time::Duration;
 
 use revsync::error::{Error, Kind};
+use revsync::panics::guard;
 use revsync::record::{Position, Record};
 use revsync::run::deliver::Deliver;
-use revsync::run::panics::guard;
 use tokio::time::timeout;
 
 pub use event::Batch;

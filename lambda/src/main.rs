@@ -17,7 +17,7 @@ use lambda_runtime_api_client::{PooledClient, build_request};
 use log::RequestId;
 use revsync::cli::Parts;
 use revsync::error::Error;
-use revsync::run::panics;
+use revsync::panics;
 use revsync_lambda::{Batch, Reply, error_type, handle, reply};
 use serde_json::json;
 use serde_json::value::RawValue;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use revsync::aws::Aws;
 use revsync::error::Error;
 use revsync::kafka::client::Context;
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::command::{Done, Folder};
 use crate::kafka::{Broker, Sent, broker};
-use crate::process::{held, note};
+use crate::process::{Worker, held, note};
 
 /// Brings the local index of a folder up to date.
 fn sync(folder: &Folder, source: &str) -> Done {
@@ -123,6 +125,26 @@ fn poison_becomes_dead_letters_with_its_position_and_its_key_and_a_null_value_is
     let position = json!({ "offset": { "topic": topic, "partition": 1, "offset": 1 } });
     assert_eq!((&letter["position"], &letter["origin"]), (&position, &json!({ "stream": topic, "shard": "1" })), "{letter:#}");
     assert!(letter["message"].is_object(), "{letter:#}");
+}
+
+#[test]
+fn a_header_whose_name_is_no_text_stops_nobody_and_is_left_out() {
+    let Some(broker) = broker() else { return };
+    let (topic, folder) = (broker.topic("headers", 1), Folder::new());
+    let sent = |text: &[u8]| json!([0, null, STANDARD.encode(text), [["good", "eA=="], [{ "base64": "//4=" }, "eA=="], ["last", null]]]);
+    let good = note(0, "a", 1, "x").value.unwrap();
+    broker.ask(json!({ "do": "produce", "topic": topic, "messages": [sent(&good), sent(b"{")] }));
+    broker.produce(&topic, &[note(0, "b", 1, "x")]);
+    let done = sync(&folder, &broker.url(&topic)).balanced();
+    assert_eq!((done.exit, done.count("indexed"), done.count("dead_letters")), (1, 2, 1), "{}", done.err);
+    assert!(!done.err.contains("panicked"), "{}", done.err);
+    let headers = letters(&folder)[0]["message"]["headers"].to_string();
+    assert!(headers.contains("good") && headers.contains("last"), "{headers}");
+    let worker = Worker::start(&folder, &broker.url(&topic), &[]);
+    let status = worker.wait_until_caught_up(1);
+    assert_eq!((&status["counts"]["received"], &status["counts"]["dead_letters"]), (&json!(3), &json!(1)), "{status:#}");
+    let (exit, log) = worker.stop();
+    assert_eq!((exit, log.contains("panicked")), (0, false), "{log}");
 }
 
 #[test]

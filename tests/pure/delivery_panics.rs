@@ -8,11 +8,11 @@ use bytes::Bytes;
 use revsync::codec::{Decoder, Options, TableOptions};
 use revsync::error::Kind;
 use revsync::metrics::Counts;
+use revsync::panics::hide_messages;
 use revsync::plan::mapping::Mapping;
 use revsync::record::Record;
 use revsync::run::deliver::{Deliver, Settings};
 use revsync::run::explain::explain;
-use revsync::run::panics::hide_messages;
 
 use crate::line::{Bench, deliver};
 use crate::qldb_stream::{aggregate, put, record, revision, shard, text};

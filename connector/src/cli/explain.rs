@@ -9,8 +9,8 @@ use super::options::SourceOptions;
 use super::terminal::clean;
 use super::{Context, line};
 use crate::error::{Error, Exit};
+use crate::panics::panicked;
 use crate::run::explain::explain;
-use crate::run::panics::panicked;
 use crate::source::scan::{Page, Scan};
 
 /// Say for every unit of a source what would be done with it, and why

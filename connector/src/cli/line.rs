@@ -18,12 +18,12 @@ use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, Table
 use crate::error::{Error, Kind};
 #[cfg(feature = "kafka")]
 use crate::kafka;
+use crate::panics::panicked;
 use crate::plan::filter::Filter;
 use crate::plan::mapping::{Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
 use crate::record::Bound;
-use crate::run::panics::panicked;
 use crate::run::standing::Standing;
 use crate::run::{deliver, http};
 use crate::sink::Sink;

@@ -15,12 +15,12 @@ use crate::codec::{Content, Decoder};
 use crate::error::{Error, Exit, Kind};
 use crate::metrics::Notes;
 use crate::operation::Operation;
+use crate::panics::panicked;
 use crate::plan::cells::Row;
 use crate::plan::inference::Inference;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::Fault;
 use crate::revision::Document;
-use crate::run::panics::panicked;
 use crate::source::scan::Scan;
 
 /// Print the index mapping that fits the documents of a source

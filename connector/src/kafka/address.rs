@@ -89,6 +89,11 @@ impl FromStr for Address {
             return Err(refused("no topic").help(format!("did you mean kafka://{}/TOPIC?", servers.join(","))));
         }
         if topics.starts_with('^') {
+            if let Some(found) = perl_s_own(topics) {
+                let help =
+                    "a group matches topics as POSIX extended regular expressions do: [0-9] in place of \\d, (a|b) in place of (?:a|b)";
+                return Err(refused(&format!("{found:?} in the pattern")).help(help));
+            }
             return Ok(Self { servers, topics: Topics::Pattern(topics.to_owned()) });
         }
         let mut names: Vec<String> = Vec::new();
@@ -117,6 +122,26 @@ fn server(text: &str) -> Result<String, String> {
     let is_host = !host.is_empty() && (host.starts_with('[') || !host.contains(':')) && !host.contains([' ', '?', '#']);
     let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
     if is_host && is_port { Ok(format!("{host}:{port}")) } else { Err(format!("{text:?} as a server")) }
+}
+
+/// What of a pattern has a meaning in expressions of Perl's kind, by which a scan matches topics, and another or none in those of POSIX, by which
+/// librdkafka does for a group.
+fn perl_s_own(pattern: &str) -> Option<String> {
+    let mut before = None;
+    let mut letters = pattern.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let next = letters.peek().copied();
+        match (letter, next) {
+            ('\\', Some(next)) if next.is_alphanumeric() => return Some(format!("\\{next}")),
+            ('\\', _) => drop(letters.next()),
+            ('?' | '+', _) if before.is_some_and(|before| "*+?}(".contains(before)) => {
+                return before.map(|before| format!("{before}{letter}"));
+            }
+            _ => {}
+        }
+        before = (letter != '\\').then_some(letter);
+    }
+    None
 }
 
 /// Kafka's own rule for the names of topics (`org.apache.kafka.common.internals.Topic`).
@@ -163,6 +188,19 @@ mod tests {
         ] {
             let error = text.parse::<Address>().unwrap_err();
             assert!(error.what.starts_with("expected kafka://HOST:PORT"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_a_group_would_match_otherwise_than_a_scan_is_refused() {
+        for (pattern, found) in
+            [(r"^shop\d+", r"\\d"), (r"^[\w.]+", r"\\w"), ("^(?:a|b)", "(?"), ("^(?i)shop", "(?"), ("^shop.*?x", "*?"), ("^a{2}?", "}?")]
+        {
+            let error = format!("kafka://h/{pattern}").parse::<Address>().unwrap_err().to_string();
+            assert!(error.contains(&format!("found \"{found}\" in the pattern")) && error.contains("[0-9]"), "{error}");
+        }
+        for pattern in [r"^shop\.(item|order)?-[0-9]+$", r"^a\*?b", r"^a\++", "^[[:digit:]]{2,3}"] {
+            assert!(format!("kafka://h/{pattern}").parse::<Address>().is_ok(), "{pattern}");
         }
     }
 

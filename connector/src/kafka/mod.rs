@@ -5,6 +5,8 @@
 mod address;
 #[cfg(feature = "kafka")]
 pub mod client;
+#[cfg(feature = "kafka")]
+mod headers;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +16,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::address::{Address, Topics};
+#[cfg(feature = "kafka")]
+pub use self::headers::headers;
 
 /// Properties of a Kafka client, by the names that librdkafka has for them (librdkafka, `CONFIGURATION.md`).
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -14,7 +14,6 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::assignment::Assignment;
 use super::deliver::Deliver;
-use super::panics::guard;
 use super::polling::{News, Order, Page, Polling, Room};
 use super::probe::probe;
 use super::standing::{Phase, Standing};
@@ -22,6 +21,7 @@ use super::stopped;
 use crate::error::{Error, Kind};
 use crate::kafka::client::Context;
 use crate::kafka::{Address, Properties, Topics};
+use crate::panics::guard;
 use crate::plan::checkpoint::Start;
 use crate::record::Origin;
 use crate::sink::Sink;

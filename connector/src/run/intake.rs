@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use super::clock;
-use super::panics::{PANIC, caught};
 use crate::codec::{Content, Decoder, Format, Units, UserRecord, UserRecords};
 use crate::error::Error;
 use crate::metrics::Notes;
+use crate::panics::{PANIC, caught};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Record};
 use crate::revision::Revision;

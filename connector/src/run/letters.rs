@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::clock;
 use super::learned::Learned;
-use super::panics::guard;
 use crate::codec::Format;
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
+use crate::panics::guard;
 use crate::plan::ledger::Ticket;
 use crate::record::{Fault, Message, Origin, Position};
 use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters, FORMAT_VERSION, identify};

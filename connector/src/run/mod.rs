@@ -24,7 +24,6 @@ pub mod learned;
 pub mod leases;
 mod letters;
 mod notices;
-pub mod panics;
 mod parked;
 mod part;
 #[cfg(feature = "kafka")]

@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 
 use super::assignment::{Assignment, Settled};
 use super::notices::Notices;
-use super::panics::caught;
 use crate::error::{Error, Kind};
 use crate::kafka::Address;
+use crate::panics::caught;
 use crate::record::Record;
 use crate::source::kafka::{Begun, Failure, Key, Lost, Member, Polled};
 
@@ -178,6 +178,8 @@ impl Polling {
 
     fn poll(&self) -> Result<(), Error> {
         let (mut is_stopped, mut is_paused) = (false, false);
+        // Since when it is to be looked again for what was lost.
+        let mut unclear = None::<Instant>;
         loop {
             match self.orders.try_recv() {
                 Ok(Order::Commit(settled)) => self.commit(&settled),
@@ -193,6 +195,9 @@ impl Polling {
             if let Err(failure) = self.member.pause(is_paused) {
                 self.hindered(&failure);
             }
+            if unclear.is_some_and(|since| since.elapsed() >= AGAIN) {
+                unclear = if self.look_for_losses() { None } else { Some(Instant::now()) };
+            }
             let mut page = Page::new(&self.room);
             let mut time = TURN;
             loop {
@@ -206,6 +211,8 @@ impl Polling {
                     Polled::OutOfRange => {
                         self.hand_over(&mut page);
                         self.look_for_losses();
+                        // A partition that stopped goes on by nothing else, and what became of it may not be known yet.
+                        unclear = Some(Instant::now());
                         break;
                     }
                     Polled::Failed(failure) => return Err(failure.error(&self.address)),
@@ -232,11 +239,16 @@ impl Polling {
         }
     }
 
-    fn look_for_losses(&self) {
+    /// Whether it is known what was lost, and everything goes on.
+    fn look_for_losses(&self) -> bool {
         let lost = match self.member.losses() {
             Ok(lost) => lost,
-            Err(failure) => return self.hindered(&failure),
+            Err(failure) => {
+                self.hindered(&failure);
+                return false;
+            }
         };
+        let mut goes_on = true;
         for lost in lost {
             tracing::error!("records of {}-{} were lost before they were read: {}", lost.key.0, lost.key.1, lost.what);
             let _ = self.news.send(News::Lost(lost.clone()));
@@ -245,8 +257,10 @@ impl Polling {
             }
             if let Err(failure) = self.member.go_on(&lost) {
                 self.hindered(&failure);
+                goes_on = false;
             }
         }
+        goes_on
     }
 
     fn hindered(&self, failure: &Failure) {

@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::backoff::Waits;
 use super::notices::Notices;
-use super::panics::guard;
 use super::room::{Room, Taken};
 use crate::error::{Error, Kind};
 use crate::metrics::Loss;
+use crate::panics::guard;
 use crate::plan::checkpoint::Begin;
 use crate::plan::outcome::Class;
 use crate::plan::pace::{Pace, SOONEST, Seen};

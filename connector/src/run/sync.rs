@@ -8,10 +8,10 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::deliver::{Deliver, interrupted};
-use super::panics::panicked;
 use super::stopped;
 use crate::error::{Error, Kind};
 use crate::metrics::Counts;
+use crate::panics::panicked;
 use crate::source::scan::{Page, Scan};
 
 /// Bytes that one read asks for.

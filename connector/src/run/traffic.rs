@@ -16,7 +16,6 @@ use tokio::time::Instant;
 
 use super::learned::Learned;
 use super::letters::Claim;
-use super::panics::guard;
 use super::parked::ParkedIndices;
 use super::part::{Open, Poison, Trouble, weight};
 use super::request::{Over, carry, carry_sample};
@@ -25,6 +24,7 @@ use super::shared::{End, Event, Shared};
 use super::standing::Standing;
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
+use crate::panics::guard;
 use crate::plan::batch::{Batch, Cut, Slot};
 use crate::record::Fault;
 use crate::sink::Sink;

@@ -15,12 +15,12 @@ use tokio::time::{Instant, timeout};
 use super::clock;
 use super::deliver::Deliver;
 use super::keeper::{Keeper, Order, Told};
-use super::panics::guard;
 use super::probe::probe;
 use super::reading::{News, Read, Reading, What};
 use super::standing::{Phase, Shard, ShardPhase, Standing};
 use super::stopped;
 use crate::error::{Error, Kind};
+use crate::panics::guard;
 use crate::record::Origin;
 use crate::sink::Sink;
 

@@ -68,9 +68,13 @@ def binary(text):
     return None if text is None else base64.b64decode(text)
 
 
+def header_name(name):
+    return binary(name["base64"]) if isinstance(name, dict) else name
+
+
 def produce(topic, messages, transaction=None):
-    """Messages are [partition, key, value, headers, milliseconds]; the last two may be left out. A transaction ends as "commit" or "abort", or is
-    left "open"."""
+    """Messages are [partition, key, value, headers, milliseconds]; the last two may be left out. The name of a header is text, or {"base64": …}. A
+    transaction ends as "commit" or "abort", or is left "open"."""
     config = {"bootstrap.servers": SERVERS, "message.max.bytes": 16 << 20, "linger.ms": 5, "queue.buffering.max.kbytes": 1 << 20}
     if transaction:
         config["transactional.id"] = f"tests-{topic}-{time.monotonic_ns()}"
@@ -85,7 +89,7 @@ def produce(topic, messages, transaction=None):
             failed.append(str(error))
 
     for partition, key, value, *more in messages:
-        headers = [(name, binary(header)) for name, header in more[0]] if more and more[0] else None
+        headers = [(header_name(name), binary(header)) for name, header in more[0]] if more and more[0] else None
         at = {"timestamp": more[1]} if len(more) > 1 else {}
         while True:
             try:

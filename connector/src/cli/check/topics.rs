@@ -9,8 +9,8 @@ use crate::config::Settings;
 use crate::error::Error;
 use crate::kafka::Address;
 use crate::kafka::client::Context;
+use crate::panics::panicked;
 use crate::plan::checkpoint::Start;
-use crate::run::panics::panicked;
 use crate::source::kafka::Outlook;
 
 /// Tries topics and what a group committed of them, and says what would be done.

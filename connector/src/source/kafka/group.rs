@@ -82,6 +82,8 @@ pub(super) struct Held {
     pub(super) next: i64,
     /// Up to where librdkafka found nothing more to read.
     pub(super) at_end: Option<i64>,
+    /// How many statistics in a row had it that librdkafka fetches nothing of it: one is right after the beginning too.
+    pub(super) unfetched: u32,
     pub(super) mark: Option<Mark>,
 }
 
@@ -90,7 +92,7 @@ impl State {
     pub(super) fn hold(&mut self, key: &Key, next: i64, mark: Option<Mark>) -> Begun {
         self.generations += 1;
         let origin = Arc::new(Origin { stream: key.0.clone(), shard: key.1.to_string() });
-        let held = Held { origin: Arc::clone(&origin), generation: self.generations, next, at_end: None, mark };
+        let held = Held { origin: Arc::clone(&origin), generation: self.generations, next, at_end: None, unfetched: 0, mark };
         self.held.insert(key.clone(), held);
         Begun { key: key.clone(), origin, from: next, generation: self.generations }
     }
@@ -267,6 +269,8 @@ struct ToldOfPartition {
     next_offset: i64,
     /// Where the last end was found; an earlier one, where reading went on since.
     eof_offset: i64,
+    /// What is done to fetch it, `none` where nothing is.
+    fetch_state: String,
 }
 
 impl ClientContext for Group {
@@ -282,9 +286,10 @@ impl ClientContext for Group {
         let Ok(told) = serde_json::from_slice::<Told>(statistics) else { return };
         let mut state = self.state();
         for (topic, of_topic) in told.topics {
-            for ToldOfPartition { partition, next_offset, eof_offset } in of_topic.partitions.into_values() {
+            for ToldOfPartition { partition, next_offset, eof_offset, fetch_state } in of_topic.partitions.into_values() {
                 if let Some(held) = state.held.get_mut(&(topic.clone(), partition)) {
                     held.at_end = (eof_offset == next_offset).then_some(eof_offset);
+                    held.unfetched = if fetch_state == "none" { held.unfetched + 1 } else { 0 };
                 }
             }
         }

@@ -12,7 +12,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use super::OWN;
 use super::cluster::{Cluster, Failure};
-use super::group::{Group, Key, Shell, State};
+use super::group::{Group, Held, Key, Shell, State};
 use super::message::{beside, record};
 use crate::error::Error;
 use crate::kafka::client::{Context, config, refused};
@@ -20,6 +20,9 @@ use crate::kafka::{Address, Properties, Topics};
 use crate::metrics::Loss;
 use crate::plan::checkpoint::Start;
 use crate::record::Record;
+
+/// A partition of which so many statistics say that nothing is fetched has stopped at an error.
+const STOPPED: u32 = 2;
 
 /// What a member is made of.
 pub struct Joining {
@@ -204,20 +207,28 @@ impl Member {
         self.0.commit(&list, mode).map_err(|error| Failure::of(&error))
     }
 
-    /// What was lost of the partitions that are held: their next offset is not there any more, or not yet, because the topic is another one.
+    /// What was lost of the partitions that are held: their next offset is not there any more, or not yet, because the topic is another one. One
+    /// that has grown past it again is known some seconds later only, by having stopped.
     ///
     /// # Errors
     /// It cannot be known now.
     pub fn losses(&self) -> Result<Vec<Lost>, Failure> {
-        let held: Vec<(Key, i64)> = self.group().state().held.iter().map(|(key, held)| (key.clone(), held.next)).collect();
+        // Behind the last message there may be markers of transactions, which were passed too.
+        let far = |held: &Held| (held.next, held.at_end.map_or(held.next, |at_end| at_end.max(held.next)), held.unfetched >= STOPPED);
+        let held: Vec<(Key, (i64, i64, bool))> = self.group().state().held.iter().map(|(key, held)| (key.clone(), far(held))).collect();
         let mut lost = Vec::new();
-        for (key, next) in held {
+        for (key, (next, passed, has_stopped)) in held {
             let (low, high) = self.cluster(false).ends(&key.0, key.1)?;
             if next < low {
                 let what = format!("the messages from offset {next} to {} were removed before they were read", low - 1);
                 lost.push(Lost { key, cause: Loss::Trimmed, what, goes_on_at: low });
-            } else if next > high {
-                let what = format!("it ends before offset {next}, up to which it was read: the topic was made again, or its end was lost");
+            } else if passed > high {
+                let what =
+                    format!("it ends before offset {passed}, up to which it was read: the topic was made again, or its end was lost");
+                lost.push(Lost { key, cause: Loss::Vanished, what, goes_on_at: low });
+            } else if has_stopped {
+                let what =
+                    format!("it ended before offset {passed}, up to which it was read: the topic was made again, or its end was lost");
                 lost.push(Lost { key, cause: Loss::Vanished, what, goes_on_at: low });
             }
         }

@@ -5,19 +5,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rdkafka::message::{BorrowedMessage, Headers, Message as _};
+use rdkafka::message::{BorrowedMessage, Message as _};
 
-use crate::record::{Header, Message, Origin, Position, Record};
+use crate::kafka::headers;
+use crate::record::{Message, Origin, Position, Record};
 
 /// The record of a message. Its origin is the topic and the partition.
 pub(super) fn record(message: &BorrowedMessage<'_>, origin: Arc<Origin>) -> Record {
-    let headers = message.headers().map(|headers| {
-        let header = |header: rdkafka::message::Header<'_, &[u8]>| Header {
-            name: header.key.to_owned(),
-            value: header.value.map(Bytes::copy_from_slice),
-        };
-        headers.iter().map(header).collect()
-    });
     Record {
         position: Position::Offset { topic: origin.stream.clone(), partition: message.partition(), offset: message.offset() },
         origin,
@@ -26,7 +20,7 @@ pub(super) fn record(message: &BorrowedMessage<'_>, origin: Arc<Origin>) -> Reco
         damage: None,
         message: Some(Arc::new(Message {
             key: message.key().map(Bytes::copy_from_slice),
-            headers: headers.unwrap_or_default(),
+            headers: headers(message.headers()),
             is_null: message.payload().is_none(),
         })),
     }

@@ -9,13 +9,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::{LetterTopic, PATIENCE, Stored};
 use crate::error::Error;
 use crate::kafka::client::Context;
-use crate::record::Header;
+use crate::kafka::headers;
 use crate::store::dead_letters::copies::{Copies, Portion};
 use crate::store::dead_letters::{Anew, DeadLetter, Entry, PORTION_BYTES, blocking, bucket};
 
@@ -307,14 +307,10 @@ fn passes(error: &KafkaError) -> bool {
 
 /// A message as it was stored.
 fn stored(message: &BorrowedMessage<'_>) -> Stored {
-    let header = |header: rdkafka::message::Header<'_, &[u8]>| Header {
-        name: header.key.to_owned(),
-        value: header.value.map(Bytes::copy_from_slice),
-    };
     Stored {
         key: message.key().map(Bytes::copy_from_slice),
         value: message.payload().map(Bytes::copy_from_slice),
-        headers: message.headers().map(|headers| headers.iter().map(header).collect()).unwrap_or_default(),
+        headers: headers(message.headers()),
     }
 }
 

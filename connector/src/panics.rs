@@ -21,7 +21,7 @@ use crate::record::Fault;
 compile_error!("a panic has to be caught, so that it costs only its record: build with panic = \"unwind\"");
 
 /// The kind of fault that a panic is.
-pub(super) const PANIC: &str = "panic";
+pub(crate) const PANIC: &str = "panic";
 
 /// Messages are not printed, of no panic of the process.
 static HIDDEN: AtomicBool = AtomicBool::new(false);
@@ -46,7 +46,7 @@ pub fn hide_messages() {
 ///
 /// # Errors
 /// It panicked: a fault of kind `panic`, which names the place in the source.
-pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Fault> {
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Fault> {
     listen();
     let outer = CAUGHT.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));
