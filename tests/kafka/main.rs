@@ -16,6 +16,7 @@ mod memory;
 #[path = "../support/peak.rs"]
 mod peak;
 mod process;
+mod row_changes;
 mod scans;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
