@@ -1,6 +1,6 @@
 //! The container worker on Kafka: a member of a consumer group, all of whose partitions go through one line.
 //!
-//! Three that never wait for each other: the thread that [polls](super::polling), which stays a member of the group whatever happens; this one,
+//! Three that never wait for each other: the thread that polls (`polling`), which stays a member of the group whatever happens; this one,
 //! which takes messages in and delivers them, and stands still while the sink is down; and one that has committed what is settled meanwhile. A
 //! partition that is taken away is forgotten at once. Reads nothing by itself, and commits nothing that is not settled.
 
