@@ -73,6 +73,15 @@ pub(crate) struct SourceOptions {
     /// directory, or - for standard input
     #[arg(value_name = "SOURCE", env = "REVSYNC_SOURCE", hide_env_values = true)]
     pub source: Option<String>,
+    #[command(flatten)]
+    pub client: ClientOptions,
+    #[command(flatten)]
+    pub records: RecordOptions,
+}
+
+/// How Kafka is reached.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ClientOptions {
     /// A property of the Kafka client, as librdkafka names it: KEY=VALUE; may be repeated (in the environment: with ; between). No password: those
     /// come from the environment or the file
     #[arg(
@@ -84,8 +93,6 @@ pub(crate) struct SourceOptions {
         hide_env_values = true
     )]
     pub property: Vec<Property>,
-    #[command(flatten)]
-    pub records: RecordOptions,
 }
 
 /// What records hold.
@@ -268,8 +275,14 @@ pub(crate) fn gather(groups: &[&dyn Overriding]) -> Overrides {
 impl Overriding for SourceOptions {
     fn put(&self, over: &mut Overrides) {
         over.source = self.source.clone();
-        over.properties = self.property.clone();
+        self.client.put(over);
         self.records.put(over);
+    }
+}
+
+impl Overriding for ClientOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.properties = self.property.clone();
     }
 }
 

@@ -13,10 +13,9 @@ use std::collections::BTreeSet;
 use clap::{Args, Subcommand};
 
 use super::Context;
-use super::options::Overriding;
+use super::options::{ClientOptions, Overriding};
 use crate::config::Overrides;
 use crate::error::{Error, Exit, Kind};
-use crate::kafka::Property;
 
 use advice::{Advice, advice};
 
@@ -51,28 +50,6 @@ struct PlaceOptions {
     dead_letters_large: Option<String>,
     #[command(flatten)]
     client: ClientOptions,
-}
-
-/// How a topic is reached.
-#[derive(Debug, Clone, Args)]
-struct ClientOptions {
-    /// A property of the Kafka client, as librdkafka names it: KEY=VALUE; may be repeated (in the environment: with ; between). No password: those
-    /// come from the environment or the file
-    #[arg(
-        short = 'X',
-        long = "property",
-        value_name = "KEY=VALUE",
-        value_delimiter = ';',
-        env = "REVSYNC_PROPERTY",
-        hide_env_values = true
-    )]
-    property: Vec<Property>,
-}
-
-impl Overriding for ClientOptions {
-    fn put(&self, over: &mut Overrides) {
-        over.properties = self.property.clone();
-    }
 }
 
 impl Overriding for PlaceOptions {

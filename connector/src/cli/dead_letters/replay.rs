@@ -8,9 +8,8 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::ClientOptions;
 use super::choosing::ChoosingOptions;
-use crate::cli::options::{CreationOptions, DeliveryOptions, RecordOptions, SinkOptions};
+use crate::cli::options::{ClientOptions, CreationOptions, DeliveryOptions, Overriding, RecordOptions, SinkOptions};
 use crate::cli::terminal::clean;
 use crate::cli::{Context, Progress, line};
 use crate::config::{Settings, Span};
@@ -75,8 +74,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let groups: [&dyn crate::cli::options::Overriding; 5] =
-        [&arguments.records, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.client];
+    let groups: [&dyn Overriding; 5] = [&arguments.records, &arguments.sink, &arguments.creation, &arguments.delivery, &arguments.client];
     let settings = context.settings(&groups)?;
     let started = Instant::now();
     if arguments.dry_run {
