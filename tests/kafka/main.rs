@@ -17,6 +17,8 @@ mod memory;
 mod peak;
 mod process;
 mod row_changes;
+#[path = "../support/worker.rs"]
+mod running;
 mod scans;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;

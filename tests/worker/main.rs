@@ -21,6 +21,8 @@ mod peak;
 mod process;
 #[path = "../support/relay.rs"]
 mod relay;
+#[path = "../support/worker.rs"]
+mod running;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
 #[path = "../support/services.rs"]
