@@ -91,6 +91,64 @@ pub struct Candidate {
     pub source: Box<RawValue>,
 }
 
+/// Can say which documents it holds, and at which versions.
+pub trait Contents: Sink {
+    /// The next documents of an index, or of what an alias means without its filter, as they stood when the first page was asked for, which shows
+    /// everything that was written before. `after` is the mark of the previous page; an empty page is the last. `None` where there is no such index.
+    fn holding<'a>(&'a self, index: &'a str, with: Detail, after: Option<String>) -> Pending<'a, Result<Option<Holding>, Failure>>;
+
+    /// The documents of an index with these ids as they are now, in their order, whatever a search would show yet; `None` for one that is not there.
+    fn held<'a>(&'a self, index: &'a str, ids: &'a [Asked], with: Detail) -> Pending<'a, Result<Vec<Option<Held>>, Failure>>;
+
+    /// Forgets the deletes that the index remembers without a document, so that what was deleted at a higher version than it is to have can be written
+    /// again. Everything else stays as it was.
+    fn forget_deletes<'a>(&'a self, index: &'a str) -> Pending<'a, Result<(), Failure>>;
+}
+
+/// How much of a document is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Its version, and whether it is a tombstone.
+    Version,
+    /// Its content too.
+    Content,
+}
+
+/// A document that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Its id.
+    pub id: String,
+    /// Its routing value, where it has one.
+    pub routing: Option<String>,
+}
+
+/// Some of the documents of an index.
+#[derive(Debug)]
+pub struct Holding {
+    /// The documents; none on the last page.
+    pub found: Vec<Held>,
+    /// The mark that the next page begins at.
+    pub next: String,
+    /// How many documents the index holds altogether, tombstones too, where that was counted.
+    pub total: Option<u64>,
+}
+
+/// A document that an index holds.
+#[derive(Debug)]
+pub struct Held {
+    /// Its id.
+    pub id: String,
+    /// Its version.
+    pub version: u64,
+    /// Its routing value, where it has one.
+    pub routing: Option<String>,
+    /// Whether it is a tombstone: a delete that is kept as a document.
+    pub is_tombstone: bool,
+    /// Its content, where that was asked for.
+    pub source: Option<Box<RawValue>>,
+}
+
 /// One document found by a search.
 #[derive(Debug, serde::Serialize)]
 pub struct Hit {
