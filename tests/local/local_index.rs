@@ -47,6 +47,7 @@ fn bench_of(local: Arc<Local>, keep: Box<dyn Any + Send>) -> Bench {
 mod conformance_of_the_local_index {
     crate::conformance_suite!(super::bench);
     crate::merge_suite!(super::bench);
+    crate::contents_suite!(super::bench);
 }
 
 fn target(index: &str, id: &str, version: u64) -> Target {
