@@ -22,6 +22,7 @@ pub mod pace;
 pub mod projection;
 pub mod resurrection;
 pub mod retry;
+pub mod same;
 pub mod shards;
 pub mod stored;
 pub mod sweep;
