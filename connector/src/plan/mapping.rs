@@ -281,14 +281,7 @@ fn planned(revision: Revision, index: Arc<str>, rule: Option<&Rule>, rows: Rows,
     }))
 }
 
-fn target(
-    table: &str,
-    id: String,
-    index: Arc<str>,
-    rule: Option<&Rule>,
-    version: u64,
-    version_type: VersionType,
-) -> Result<Target, Fault> {
+fn target(table: &str, id: String, index: Arc<str>, rule: Option<&Rule>, version: u64, version_type: VersionType) -> Result<Target, Fault> {
     let routing = rule.and_then(|r| r.routing.as_ref()).map(|r| r.replace("{id}", &id).replace("{table}", table));
     let id = usable_id(id, rule.map_or(LongIds::Reject, |r| r.long_ids))?;
     Ok(Target { index, id, version, version_type, routing })
