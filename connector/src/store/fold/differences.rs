@@ -42,19 +42,23 @@ impl Fold {
     /// # Errors
     /// The fold cannot be written.
     pub fn note(&mut self, difference: &Difference) -> Result<(), Error> {
-        const NOTE: &str = "INSERT INTO differences (class, idx, id, routing, held, tombstone, folded, other, mend, version)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        self.write(None, difference)
+    }
+
+    fn write(&mut self, key: Option<i64>, difference: &Difference) -> Result<(), Error> {
+        const WRITE: &str = "INSERT OR REPLACE INTO differences
+            (key, class, idx, id, routing, held, tombstone, folded, other, mend, version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         let Difference { class, index, id, routing, held, is_tombstone, folded, is_other, mend } = difference;
         let (mend, version) = match mend {
             Mend::Nothing => (0, None),
             Mend::Newest => (1, None),
             Mend::Erase(version) => (2, Some(version)),
         };
-        let note = || {
-            let values = params![place(*class), index, id, routing, held, is_tombstone, folded, is_other, mend, version];
-            self.connection.prepare_cached(NOTE)?.execute(values)
+        let write = || {
+            let values = params![key, place(*class), index, id, routing, held, is_tombstone, folded, is_other, mend, version];
+            self.connection.prepare_cached(WRITE)?.execute(values)
         };
-        note().map(drop).map_err(error)
+        write().map(drop).map_err(error)
     }
 
     /// The next differences of a class, each with its key to go on behind.
@@ -101,6 +105,14 @@ impl Fold {
     pub fn count_in(&self, class: Class, index: Index) -> Result<u64, Error> {
         const COUNT: &str = "SELECT count(*) FROM differences WHERE class = ?1 AND idx = ?2";
         self.connection.query_row(COUNT, [place(class), index], |row| row.get(0)).map_err(error)
+    }
+
+    /// Notes a difference in the place of another one.
+    ///
+    /// # Errors
+    /// The fold cannot be written.
+    pub fn renote(&mut self, key: i64, difference: &Difference) -> Result<(), Error> {
+        self.write(Some(key), difference)
     }
 
     /// Forgets a difference, which is none any more.

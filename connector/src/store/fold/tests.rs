@@ -126,6 +126,9 @@ fn differences_are_counted_sampled_in_order_and_forgotten() {
     assert_eq!(walked.iter().map(|(_, difference)| difference).collect::<Vec<_>>(), [&noted[0], &noted[1]]);
     assert_eq!(fold.differences(Class::Foreign, walked[1].0, 2).unwrap().len(), 1);
     assert_eq!((fold.count(Class::Foreign).unwrap(), fold.count_in(Class::Foreign, 0).unwrap()), (3, 2));
+    fold.renote(walked[1].0, &noted[4]).unwrap();
+    assert_eq!((fold.count(Class::Foreign).unwrap(), fold.count(Class::Stale).unwrap()), (2, 2));
+    fold.renote(walked[1].0, &noted[1]).unwrap();
     fold.drop_difference(walked[0].0).unwrap();
     assert_eq!(fold.count(Class::Foreign).unwrap(), 2);
     fold.drop_differences(Some(0)).unwrap();
