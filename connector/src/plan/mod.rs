@@ -4,6 +4,7 @@
 //! Never waits, reads a clock, draws a random number or does I/O; all of that is handed in as values.
 
 pub mod batch;
+pub mod bounds;
 pub mod breaker;
 pub mod cells;
 pub mod checkpoint;

@@ -7,6 +7,8 @@ mod account;
 #[cfg(feature = "kafka")]
 mod assignment;
 mod backoff;
+#[cfg(feature = "kinesis")]
+pub mod bounded;
 pub mod choice;
 pub mod clock;
 #[cfg(feature = "kafka")]
