@@ -10,6 +10,8 @@ pub mod cells;
 pub mod checkpoint;
 pub mod deletes;
 pub mod filter;
+pub mod fingerprint;
+pub mod fold;
 pub mod health;
 pub mod inference;
 pub mod lease;
