@@ -73,12 +73,12 @@ async fn an_outage_is_told_once_it_is_one_and_so_is_its_end() {
     let (mut reading, mut heard) = reading(&stream).await;
     stream.instead(|request, _| (request.action == "GetShardIterator").then(|| (HANGS_UP, String::new())));
     reading.read("shard-0", Begin::Earliest);
-    let What::Trouble(why) = next(&mut heard).await else { panic!("expected trouble") };
+    let What::Trouble { what: why, .. } = next(&mut heard).await else { panic!("expected trouble") };
     assert!(why.contains("GetShardIterator"), "{why}");
     stream.change(|state| state.instead = None);
     loop {
         match next(&mut heard).await {
-            What::Trouble(_) => {}
+            What::Trouble { .. } => {}
             What::Fine => break,
             other => panic!("{other:?}"),
         }
@@ -106,7 +106,7 @@ async fn missing_rights_are_told_at_once_and_tried_again_slowly() {
     });
     let (mut reading, mut heard) = reading(&stream).await;
     reading.read("shard-0", Begin::Earliest);
-    let What::Trouble(why) = next(&mut heard).await else { panic!("expected trouble") };
+    let What::Trouble { what: why, .. } = next(&mut heard).await else { panic!("expected trouble") };
     assert!(why.contains("kinesis:GetRecords"), "{why}");
 }
 
@@ -154,7 +154,7 @@ async fn a_shard_that_is_not_found_and_is_listed_is_tried_again() {
     loop {
         match next(&mut heard).await {
             What::Page(read) => break assert_eq!(read.page.records.len(), 1),
-            What::Trouble(_) | What::Fine => {}
+            What::Trouble { .. } | What::Fine => {}
             other => panic!("{other:?}"),
         }
     }

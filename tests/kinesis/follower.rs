@@ -106,7 +106,7 @@ impl Follower {
                 self.plan().await;
             }
             What::Loss { what, .. } => self.losses.push(what),
-            What::Trouble(_) | What::Fine => {}
+            What::Trouble { .. } | What::Fine => {}
             What::Failed(error) => self.failed = Some(error.to_string()),
         }
     }

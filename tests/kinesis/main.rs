@@ -1,8 +1,10 @@
 //! A Kinesis data stream as a source: against two emulators, and against a scripted service for what a healthy one seldom does.
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
 #[path = "../support/aws.rs"]
 mod aws;
+#[path = "../support/command.rs"]
+mod command;
 mod connecting;
 mod failures;
 mod follower;
@@ -15,10 +17,12 @@ mod memory;
 #[path = "../support/npm.rs"]
 mod npm;
 mod pages;
+mod scans;
 mod script;
 #[path = "../support/scripted_aws.rs"]
 mod scripted_aws;
 mod streams;
+mod unfinished;
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;

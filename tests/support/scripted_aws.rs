@@ -43,6 +43,7 @@ pub(crate) const HANGS_UP: u16 = 0;
 pub(crate) struct Scripted {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
+    date: Arc<Mutex<Option<String>>>,
     accepting: JoinHandle<()>,
 }
 
@@ -58,12 +59,13 @@ impl Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (kept, answer) = (Arc::clone(&requests), Arc::new(answer));
+        let date = Arc::new(Mutex::new(None::<String>));
+        let (kept, said, answer) = (Arc::clone(&requests), Arc::clone(&date), Arc::new(answer));
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                let (kept, said, answer) = (Arc::clone(&kept), Arc::clone(&said), Arc::clone(&answer));
                 let service = service_fn(move |request: hyper::Request<Incoming>| {
-                    let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                    let (kept, said, answer) = (Arc::clone(&kept), Arc::clone(&said), Arc::clone(&answer));
                     async move {
                         let (head, body) = request.into_parts();
                         let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
@@ -79,13 +81,22 @@ impl Scripted {
                         if status == HANGS_UP {
                             return Err(std::io::Error::from(std::io::ErrorKind::ConnectionAborted));
                         }
-                        Ok(hyper::Response::builder().status(status).body(Full::new(Bytes::from(text))).expect("a status"))
+                        let mut response = hyper::Response::builder().status(status);
+                        if let Some(date) = said.lock().expect("no panic under the lock").as_deref() {
+                            response = response.header("date", date);
+                        }
+                        Ok(response.body(Full::new(Bytes::from(text))).expect("a status"))
                     }
                 });
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
         });
-        Self { address, requests, accepting }
+        Self { address, requests, date, accepting }
+    }
+
+    /// The clock of the service: what the `Date` header of its answers says from now on.
+    pub(crate) fn says_date(&self, date: &str) {
+        *self.date.lock().expect("no panic under the lock") = Some(date.to_owned());
     }
 
     /// `http://HOST:PORT`.

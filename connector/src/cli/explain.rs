@@ -5,7 +5,7 @@
 use clap::Args;
 use tokio::task::spawn_blocking;
 
-use super::options::SourceOptions;
+use super::options::{ScanOptions, SourceOptions};
 use super::terminal::clean;
 use super::{Context, line};
 use crate::error::{Error, Exit};
@@ -22,20 +22,24 @@ Examples:
   revsync explain capture/ledger.ion | less -S
   revsync --config revsync.toml explain | grep skipped
       see what the rules of a configuration do before they do it
+  revsync explain 'kinesis://ledger?region=eu-west-1' | less -S
+      all records that the stream has now, one read a second of each shard
   revsync explain kafka://broker:9092/shop.item --key shop.item=sku | less -S
       all messages of a topic; no group is joined, and nothing is committed
 
 Exit codes:
   0  every unit can be used
-  1  something would become a dead letter
+  1  something would become a dead letter, or it is not proven that everything was read: it is said
   2  the source cannot be read, or not to its end")]
 pub struct Arguments {
     #[command(flatten)]
     source: SourceOptions,
+    #[command(flatten)]
+    scan: ScanOptions,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings = context.settings(&[&arguments.source])?;
+    let settings = context.settings(&[&arguments.source, &arguments.scan])?;
     let (mut mapping, mut decoder) = (line::mapping(&settings)?, line::decoder(&settings));
     let mut scan = line::scan(&settings).await?;
     let terminal = &context.terminal;
@@ -44,7 +48,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         let read;
         (scan, read) = spawn_blocking(move || page(scan)).await.map_err(|_| panicked())?;
         let Some(page) = read? else {
-            return Ok(if scan.is_incomplete() { exit.max(Exit::Attention) } else { exit });
+            return Ok(exit.max(line::completeness(!scan.is_incomplete(), terminal)));
         };
         let mut lines = String::new();
         let mut stopped = Ok(());

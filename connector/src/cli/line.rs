@@ -10,12 +10,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+use super::Terminal;
 use crate::codec::ion_json::Rules;
-use crate::codec::{self, Decoder, TableOptions};
-#[cfg(feature = "kafka")]
+use crate::codec::{self, Decoder, Metadata, TableOptions};
+#[cfg(any(feature = "kafka", feature = "kinesis"))]
 use crate::config::OnDataLoss;
 use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};
-use crate::error::{Error, Kind};
+use crate::error::{Error, Exit, Kind};
 #[cfg(feature = "kafka")]
 use crate::kafka;
 use crate::panics::panicked;
@@ -24,6 +25,8 @@ use crate::plan::mapping::{Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
 use crate::record::Bound;
+#[cfg(feature = "kinesis")]
+use crate::run::bounded::{self, Bounded};
 use crate::run::standing::Standing;
 use crate::run::{deliver, http};
 use crate::sink::Sink;
@@ -33,11 +36,13 @@ use crate::sink::opensearch::config::Access;
 use crate::source::capture::Capture;
 #[cfg(feature = "kafka")]
 use crate::source::kafka::Topics;
+#[cfg(feature = "kinesis")]
+use crate::source::kinesis::Kinesis;
 use crate::source::scan::Scan;
 use crate::store::checkpoints;
 use crate::store::dead_letters::Place;
 
-/// Opens a source that is read to its end: a captured stream, or topics up to the ends that they have now.
+/// Opens a source that is read to its end: a captured stream, or topics and streams up to the ends that they have now.
 pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
     #[cfg(feature = "kafka")]
     if let SourceUrl::Kafka(address) = settings.source.required()? {
@@ -47,10 +52,32 @@ pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
         let opened = spawn_blocking(move || Topics::open(&address, &source.properties, &context, stops));
         return Ok(Scan::Topics(Box::new(opened.await.map_err(|_| panicked())??)));
     }
+    #[cfg(feature = "kinesis")]
+    if let SourceUrl::Kinesis(address) = settings.source.required()? {
+        let source = &settings.source;
+        let kinesis = Kinesis::connect(address, &source.aws).await?;
+        let reads = bounded::Settings {
+            interval: source.idle_time_between_reads,
+            patience: source.shard_timeout,
+            room: delivery(settings).budget() / 4,
+            stops_on_data_loss: source.on_data_loss == OnDataLoss::Stop,
+        };
+        return Ok(Scan::Driven(Box::new(Bounded::open(kinesis, reads).await?)));
+    }
     let settings = settings.clone();
     // What a pipe holds is recognised by its first bytes, and they may take their time.
     let capture = spawn_blocking(move || capture(&settings)).await.map_err(|_| panicked())??;
     Ok(capture.into())
+}
+
+/// What it means for the exit code whether a scan is complete; where it is not, that is said. What happened was said when it did.
+pub(super) fn completeness(is_complete: bool, terminal: &Terminal) -> Exit {
+    if is_complete {
+        return Exit::Done;
+    }
+    terminal
+        .say("not proven complete: something of the source was lost before it could be read, came meanwhile, or its end was not found\n");
+    Exit::Attention
 }
 
 /// Opens the captured stream.
@@ -62,8 +89,7 @@ pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
             Capture::open(path, Bound::EndsAtStart)
         }
         #[cfg(feature = "kinesis")]
-        url @ SourceUrl::Kinesis(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))
-            .help("revsync run follows a stream of Kinesis")),
+        url @ SourceUrl::Kinesis(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
         #[cfg(feature = "kafka")]
         url @ SourceUrl::Kafka(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
     }
@@ -228,11 +254,12 @@ pub(super) fn decoder(settings: &Settings) -> Decoder {
             let rule = rule(&tables, table);
             let named = keys.iter().find(|key| matches(&key.table, table)).map(|key| &key.columns);
             TableOptions {
+                unread: false,
                 unmapped: rule.is_none() && !tables.is_empty(),
                 rules: rule
                     .map(|rule| Rules { decimals: rule.decimals, non_finite: rule.non_finite, ..Rules::default() })
                     .unwrap_or_default(),
-                metadata: rule.is_some_and(|rule| rule.metadata_field.is_some()),
+                metadata: if rule.is_some_and(|rule| rule.metadata_field.is_some()) { Metadata::Field } else { Metadata::None },
                 key: named.or(rule.map(|rule| &rule.key)).cloned().unwrap_or_default(),
                 rows: rule.and_then(|rule| rule.rows).unwrap_or(rows),
                 types: rule.map(|rule| rule.types.clone()).unwrap_or_default(),

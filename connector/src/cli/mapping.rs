@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use tokio::task::spawn_blocking;
 
-use super::options::SourceOptions;
+use super::options::{ScanOptions, SourceOptions};
 use super::terminal::clean;
 use super::{Context, line};
 use crate::codec::{Content, Decoder};
@@ -37,22 +37,25 @@ Examples:
 
 Exit codes:
   0  one mapping takes everything that was seen
-  1  fields contradict themselves, or there were no documents
+  1  fields contradict themselves, there were no documents, or it is not proven that everything was read: it is said
   2  the source cannot be read, or not to its end")]
 pub struct Arguments {
     #[command(flatten)]
     source: SourceOptions,
+    #[command(flatten)]
+    scan: ScanOptions,
     /// Only this table; without it, one mapping per index
     #[arg(long, value_name = "TABLE", env = "REVSYNC_TABLE", hide_env_values = true)]
     table: Option<String>,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings = context.settings(&[&arguments.source])?;
+    let settings = context.settings(&[&arguments.source, &arguments.scan])?;
     let (mapping, decoder, scan) = (line::mapping(&settings)?, line::decoder(&settings), line::scan(&settings).await?);
     let table = arguments.table.clone();
     let seen = spawn_blocking(move || observe(scan, decoder, mapping, table.as_deref()));
-    let (seen, unusable) = seen.await.map_err(|_| panicked())??;
+    let Observed { seen, unusable, is_complete } = seen.await.map_err(|_| panicked())??;
+    let mut exit = line::completeness(is_complete, &context.terminal);
     if let Some((count, Fault { reason, .. })) = unusable {
         let line = format!("{count} units cannot be used, the first of them because: {reason}; revsync explain tells each");
         context.terminal.say(&format!("{}\n", clean(&line)));
@@ -61,7 +64,6 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         context.terminal.say("no documents: nothing to map\n");
         return Ok(Exit::Attention);
     }
-    let mut exit = Exit::Done;
     let mut bodies = serde_json::Map::new();
     for (index, inference) in &seen {
         let inferred = inference.finish();
@@ -84,8 +86,15 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     Ok(exit)
 }
 
-/// What the documents of each index come to; and how many units cannot be used, and the first reason.
-type Observed = (BTreeMap<String, Inference>, Option<(u64, Fault)>);
+/// What was seen.
+struct Observed {
+    /// What the documents of each index come to.
+    seen: BTreeMap<String, Inference>,
+    /// How many units cannot be used, and the first reason.
+    unusable: Option<(u64, Fault)>,
+    /// Whether it is proven that everything was read.
+    is_complete: bool,
+}
 
 fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Option<&str>) -> Result<Observed, Error> {
     let mut seen: BTreeMap<String, Inference> = BTreeMap::new();
@@ -123,7 +132,7 @@ fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Op
             }
         }
     }
-    Ok((seen, unusable))
+    Ok(Observed { seen, unusable, is_complete: !scan.is_incomplete() })
 }
 
 /// What an operation puts into an index: a document, or of a row that is put together from cells the columns that were written.

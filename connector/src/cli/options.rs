@@ -69,14 +69,25 @@ pub struct Global {
 /// Where records come from.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceOptions {
-    /// Where records come from: kafka://HOST:PORT[,HOST:PORT]/TOPIC, kinesis://STREAM?region=… (run, check), or a captured stream: a file, a
-    /// directory, or - for standard input
+    /// Where records come from: kafka://HOST:PORT[,HOST:PORT]/TOPIC, kinesis://STREAM?region=…, or a captured stream: a file, a directory, or
+    /// - for standard input
     #[arg(value_name = "SOURCE", env = "REVSYNC_SOURCE", hide_env_values = true)]
     pub source: Option<String>,
     #[command(flatten)]
     pub client: ClientOptions,
     #[command(flatten)]
     pub records: RecordOptions,
+}
+
+/// How a stream is read to the end that it has now.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ScanOptions {
+    /// How long a shard of Kinesis is left alone between two reads, 200ms at the least [default: 1s]
+    #[arg(long, value_name = "TIME", env = "REVSYNC_IDLE_TIME_BETWEEN_READS", hide_env_values = true)]
+    pub idle_time_between_reads: Option<Span>,
+    /// How long a shard of Kinesis may come no nearer to its end before it is given up, as not proven complete [default: 1m]
+    #[arg(long, value_name = "TIME", env = "REVSYNC_SHARD_TIMEOUT", hide_env_values = true)]
+    pub shard_timeout: Option<Span>,
 }
 
 /// How Kafka is reached.
@@ -277,6 +288,13 @@ impl Overriding for SourceOptions {
         over.source = self.source.clone();
         self.client.put(over);
         self.records.put(over);
+    }
+}
+
+impl Overriding for ScanOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.idle_time_between_reads = self.idle_time_between_reads;
+        over.shard_timeout = self.shard_timeout;
     }
 }
 

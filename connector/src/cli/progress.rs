@@ -19,6 +19,10 @@ impl Progress {
         let (bar, template) = match length {
             Length::Bytes(Some(bytes)) => (ProgressBar::new(bytes), "{bar:30} {percent:>3}%  {msg}  {binary_bytes_per_sec}, {eta} left"),
             Length::Bytes(None) => (ProgressBar::no_length(), "{spinner} {binary_bytes}  {msg}  {binary_bytes_per_sec}"),
+            // Lossless for the next 500 million years.
+            Length::Time(time) => {
+                (ProgressBar::new(time.as_millis() as u64), "{bar:30} {percent:>3}% of the stream's time  {msg}, {eta} left")
+            }
             Length::Messages(messages) => (ProgressBar::new(messages), "{bar:30} {percent:>3}%  {msg}  {per_sec}, {eta} left"),
         };
         let bar = bars.add(bar);

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::options::{CreationOptions, DeliveryOptions, SinkOptions, SourceOptions};
+use super::options::{CreationOptions, DeliveryOptions, ScanOptions, SinkOptions, SourceOptions};
 use super::{Context, Progress, line};
 use crate::config::Settings;
 use crate::error::{Error, Exit, Kind};
@@ -31,6 +31,8 @@ Examples:
       a folder of captured files into OpenSearch; the password is in REVSYNC_PASSWORD
   gunzip -c records.json.gz | revsync sync - --to bulk:- | head
       see the exact bulk lines
+  revsync sync 'kinesis://ledger?region=eu-west-1' --to https://search.example.com --auth aws
+      a stream of Kinesis, from its oldest records to the end that it has now; one read a second of each shard, no checkpoint
   revsync sync kafka://broker:9092/shop.item --key shop.item=sku --to https://search.example.com
       topics of Lindorm Streams on Kafka, from their first messages to their ends; no group is joined
   revsync sync kafka://broker:9092/inventory.customers --to https://search.example.com
@@ -40,11 +42,13 @@ Examples:
 Exit codes:
   0  everything is settled
   1  everything is settled, and something of it as a dead letter: see revsync dead-letters list
-     (or, on Kafka, something was lost before it could be read: it is said)
+     (or, on Kinesis and Kafka, something was lost before it could be read, or it is not proven that everything was read: it is said)
   2  not everything could be settled; the counts say how much is pending, and nothing is lost")]
 pub struct Arguments {
     #[command(flatten)]
     source: SourceOptions,
+    #[command(flatten)]
+    scan: ScanOptions,
     #[command(flatten)]
     sink: SinkOptions,
     #[command(flatten)]
@@ -54,7 +58,7 @@ pub struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings = context.settings(&[&arguments.source, &arguments.sink, &arguments.creation, &arguments.delivery])?;
+    let settings = context.settings(&[&arguments.source, &arguments.scan, &arguments.sink, &arguments.creation, &arguments.delivery])?;
     let started = Instant::now();
     // Before all that may wait: a pipe that says nothing yet, a server that does not answer.
     let stop = line::stop_signal()?;
@@ -77,7 +81,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     };
     let is_complete = *result.as_ref().unwrap_or(&true);
     let exit = context.conclude(&settings, &settings.source.required()?.to_string(), &counts, started, result.map(drop))?;
-    Ok(if is_complete { exit } else { exit.max(Exit::Attention) })
+    Ok(exit.max(line::completeness(is_complete, &context.terminal)))
 }
 
 /// Opens both ends, and whatever cannot work is found here.

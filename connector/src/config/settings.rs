@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::kafka::{Properties, Property, is_secret};
 use crate::plan::breaker::Thresholds;
 use crate::plan::checkpoint::Start;
+use crate::plan::pace::SOONEST;
 use crate::sink::opensearch;
 use crate::sink::opensearch::config::{Access, Password, Secret};
 use crate::store::{checkpoints, dead_letters};
@@ -42,6 +43,8 @@ pub struct Overrides {
     pub retention: Option<Span>,
     pub start: Option<StartAt>,
     pub on_data_loss: Option<OnDataLoss>,
+    pub idle_time_between_reads: Option<Span>,
+    pub shard_timeout: Option<Span>,
     pub sink: Option<String>,
     pub auth: Option<Auth>,
     pub username: Option<String>,
@@ -115,6 +118,10 @@ pub struct Source {
     pub start: Start,
     /// What is done where records were lost before they could be read.
     pub on_data_loss: OnDataLoss,
+    /// How long a scan leaves a shard alone between two reads.
+    pub idle_time_between_reads: Duration,
+    /// How long a shard may come no nearer to its end before a scan gives it up.
+    pub shard_timeout: Duration,
     /// How to reach AWS, where it is there.
     pub aws: Aws,
 }
@@ -202,6 +209,8 @@ impl Settings {
             retention: options.retention.unwrap_or(file.source.retention).0,
             start: options.start.unwrap_or(file.source.start).0,
             on_data_loss: options.on_data_loss.unwrap_or(file.source.on_data_loss),
+            idle_time_between_reads: idle_time(options.idle_time_between_reads.unwrap_or(file.source.idle_time_between_reads))?,
+            shard_timeout: time("source.shard_timeout", options.shard_timeout.unwrap_or(file.source.shard_timeout))?,
             aws: file.source.aws.clone(),
         };
         let name = options.name.clone().or(file.name.clone()).or_else(|| source.url.as_ref().map(SourceUrl::pipeline_name));
@@ -333,6 +342,15 @@ fn one_of(ways: [(&str, Option<Password>); 3]) -> Result<Option<Password>, Error
 fn time(key: &str, Span(time): Span) -> Result<Duration, Error> {
     if time.is_zero() {
         return Err(Error::usage(format!("{key}: expected a time above 0, found 0s")));
+    }
+    Ok(time)
+}
+
+/// A shard may be read five times a second by all its readers together.
+fn idle_time(Span(time): Span) -> Result<Duration, Error> {
+    if time < SOONEST {
+        let least = Span(SOONEST);
+        return Err(Error::usage(format!("source.idle_time_between_reads: expected {least} or more, found {}", Span(time))));
     }
     Ok(time)
 }

@@ -4,11 +4,14 @@
 //! Never waits, reads a clock, draws a random number or does I/O; all of that is handed in as values.
 
 pub mod batch;
+pub mod bounds;
 pub mod breaker;
 pub mod cells;
 pub mod checkpoint;
 pub mod deletes;
 pub mod filter;
+pub mod fingerprint;
+pub mod fold;
 pub mod health;
 pub mod inference;
 pub mod lease;

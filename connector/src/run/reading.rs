@@ -49,6 +49,15 @@ struct Shared {
     kinesis: Arc<Kinesis>,
     room: Arc<Room>,
     notices: Notices,
+    /// How soon a shard is read again, where its pages do not say it.
+    interval: Option<Duration>,
+}
+
+impl Shared {
+    /// How soon a shard is read again of which nothing was read.
+    fn soonest(&self) -> Duration {
+        self.interval.unwrap_or(SOONEST)
+    }
 }
 
 /// What the reading of one shard has to tell. Of a shard that is no longer read there may be news still: [`Reading::heeds`] knows them.
@@ -77,7 +86,12 @@ pub enum What {
         what: String,
     },
     /// It cannot be read at present: why. It is tried again.
-    Trouble(String),
+    Trouble {
+        /// How soon; `Refused` where a person has to do something for it.
+        class: Class,
+        /// What happened.
+        what: String,
+    },
     /// It can be read again.
     Fine,
     /// It cannot be read, and no other shard either: the stream is gone, or this is a bug. Nothing more comes.
@@ -104,8 +118,17 @@ impl Read {
 impl Reading {
     /// Nothing is read yet. All pages that were read and not dropped yet may have `room_bytes` together.
     pub fn new(kinesis: Arc<Kinesis>, room_bytes: usize) -> (Self, Receiver<News>) {
+        Self::paced(kinesis, room_bytes, None)
+    }
+
+    /// As [`new`](Self::new), and each shard is read once in every `interval`, whatever its pages are.
+    pub fn every(interval: Duration, kinesis: Arc<Kinesis>, room_bytes: usize) -> (Self, Receiver<News>) {
+        Self::paced(kinesis, room_bytes, Some(interval.max(SOONEST)))
+    }
+
+    fn paced(kinesis: Arc<Kinesis>, room_bytes: usize, interval: Option<Duration>) -> (Self, Receiver<News>) {
         let (news, heard) = channel(WAITING);
-        let shared = Arc::new(Shared { kinesis, room: Room::new(room_bytes), notices: Notices::default() });
+        let shared = Arc::new(Shared { kinesis, room: Room::new(room_bytes), notices: Notices::default(), interval });
         (Self { shared, news, tasks: HashMap::new(), begun: 0 }, heard)
     }
 
@@ -200,7 +223,7 @@ async fn follow(shared: &Shared, mut reader: Reader, teller: &Teller) {
             Err(failure) => {
                 drop(room);
                 let Some((class, what)) = judged(shared, failure, teller).await else { return };
-                due = (began + SOONEST).max(Instant::now() + trouble.is(&shared.notices, teller, class, what).await);
+                due = (began + shared.soonest()).max(Instant::now() + trouble.is(&shared.notices, teller, class, what).await);
                 continue;
             }
         };
@@ -209,12 +232,12 @@ async fn follow(shared: &Shared, mut reader: Reader, teller: &Teller) {
         if let Some(why) = page.loss {
             tracing::error!(shard = %teller.shard, "records were lost before they were read: {why}; reading goes on with the oldest there is");
             teller.tell(What::Loss { cause: Loss::Trimmed, what: why }).await;
-            due = began + SOONEST;
+            due = began + shared.soonest();
             continue;
         }
         let bytes = page.records.iter().map(|record| record.data.len()).sum();
         pace.saw(Seen { records: page.records.len(), bytes, behind: page.behind });
-        due = began + pace.interval();
+        due = began + shared.interval.unwrap_or(pace.interval());
         let ended = page.ended;
         teller.tell(What::Page(Read { page, asked: began, room })).await;
         if ended {
@@ -289,7 +312,7 @@ impl Trouble {
                 tracing::warn!(shard = %teller.shard, "a shard cannot be read: {what}; trying again");
             }
             now.told = true;
-            teller.tell(What::Trouble(what)).await;
+            teller.tell(What::Trouble { class, what }).await;
         }
         wait
     }
@@ -336,7 +359,7 @@ mod tests {
             assert!(heard.try_recv().is_err(), "{:?}", began.elapsed());
         }
         fails(&mut trouble, &notices, &teller, Class::Throttled).await;
-        assert!(matches!(heard.try_recv().unwrap().what, What::Trouble(_)));
+        assert!(matches!(heard.try_recv().unwrap().what, What::Trouble { .. }));
         trouble.is_over(&teller).await;
         assert!(matches!(heard.try_recv().unwrap().what, What::Fine));
     }
@@ -351,6 +374,6 @@ mod tests {
         assert!(heard.try_recv().is_err());
         fails(&mut trouble, &notices, &teller, Class::Unavailable).await;
         fails(&mut trouble, &notices, &teller, Class::Unavailable).await;
-        assert!(matches!(heard.try_recv().unwrap().what, What::Trouble(_)));
+        assert!(matches!(heard.try_recv().unwrap().what, What::Trouble { .. }));
     }
 }

@@ -154,7 +154,7 @@ impl Following {
                 }
             }
             What::Loss { cause, what } => self.worker.standing.lost_in(&shard, cause, &what, self.worker.stops_on_data_loss)?,
-            What::Trouble(what) => {
+            What::Trouble { what, .. } => {
                 let mut state = self.worker.standing.state();
                 state.source.is_not(what.clone());
                 if let Some(shard) = state.shards.get_mut(&*shard) {

@@ -1,6 +1,10 @@
-//! What has an end: a captured stream, or topics up to the ends that they had when the scan began. Read page by page, to the end and no further.
+//! What has an end: a captured stream, or topics and streams up to the ends that they had when the scan began. Read page by page, to the end and
+//! no further.
 //!
-//! Chooses between the two and nothing more.
+//! Chooses between them and nothing more.
+
+use std::fmt;
+use std::time::Duration;
 
 use super::capture::Capture;
 #[cfg(feature = "kafka")]
@@ -16,6 +20,17 @@ pub enum Scan {
     /// Topics of Kafka.
     #[cfg(feature = "kafka")]
     Topics(Box<Topics>),
+    /// A stream whose reading is driven from outside, because it takes waits: one of Kinesis.
+    Driven(Box<dyn Pages>),
+}
+
+/// What is read page by page to a bound, by whoever drives it. Each function is as that of [`Scan`].
+#[expect(missing_docs, reason = "each is as the function of the same name of `Scan`")]
+pub trait Pages: fmt::Debug + Send {
+    fn read(&mut self, budget: usize) -> Result<Option<Page>, Error>;
+    fn total(&self) -> Length;
+    fn is_incomplete(&self) -> bool;
+    fn extend(&mut self) -> Result<bool, Error>;
 }
 
 /// Some records, in order.
@@ -34,6 +49,8 @@ pub enum Length {
     Bytes(Option<u64>),
     /// Messages, with those that are no longer there.
     Messages(u64),
+    /// Milliseconds of the stream's time, from the oldest record that it may have to its bound.
+    Time(Duration),
 }
 
 impl Scan {
@@ -48,6 +65,7 @@ impl Scan {
             Self::Capture(capture) => capture.read(budget),
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.read(budget),
+            Self::Driven(pages) => pages.read(budget),
         }
     }
 
@@ -57,15 +75,31 @@ impl Scan {
             Self::Capture(capture) => Length::Bytes(capture.total()),
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => Length::Messages(topics.total()),
+            Self::Driven(pages) => pages.total(),
         }
     }
 
-    /// Whether something was lost before it could be read, or came meanwhile and was not read; it has been said.
+    /// Whether something was lost before it could be read, came meanwhile and was not read, or is not proven to be all; it has been said.
     pub fn is_incomplete(&self) -> bool {
         match self {
             Self::Capture(_) => false,
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.is_incomplete(),
+            Self::Driven(pages) => pages.is_incomplete(),
+        }
+    }
+
+    /// Takes the ends anew, after [`read`](Self::read) gave `None`. True: there may be more, and `read` goes on to the new ends. False: the
+    /// source does not grow.
+    ///
+    /// # Errors
+    /// The source cannot be asked.
+    pub fn extend(&mut self) -> Result<bool, Error> {
+        match self {
+            Self::Capture(_) => Ok(false),
+            #[cfg(feature = "kafka")]
+            Self::Topics(topics) => topics.extend(),
+            Self::Driven(pages) => pages.extend(),
         }
     }
 
@@ -75,6 +109,7 @@ impl Scan {
             Self::Capture(capture) => capture.notes(),
             #[cfg(feature = "kafka")]
             Self::Topics(_) => &[],
+            Self::Driven(_) => &[],
         }
     }
 }

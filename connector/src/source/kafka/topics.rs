@@ -3,7 +3,6 @@
 //! A partition is over when its position reaches that end, or when the server says that there is no more: never because a certain message came,
 //! which compaction or an aborted transaction may have removed. Joins no group, and commits nothing.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,11 +12,12 @@ use rdkafka::message::Message as _;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::OWN;
-use super::cluster::{Cluster, Failure, Listed};
+use super::cluster::{Cluster, Failure};
 use super::message::{beside, record};
 use crate::error::{Error, Kind};
 use crate::kafka::client::{Context, config, refused};
 use crate::kafka::{Address, Properties};
+use crate::plan::bounds;
 use crate::record::{Origin, Record};
 use crate::source::scan::Page;
 
@@ -34,27 +34,43 @@ pub struct Topics {
     context: Context,
     address: Address,
     stops_on_data_loss: bool,
-    listed: Vec<Listed>,
-    /// The partitions of topics that are not begun with; of the one that is read, those that are not over.
-    waiting: Vec<(String, Vec<Partition>)>,
-    current: Option<String>,
-    open: HashMap<i32, Partition>,
+    topics: Vec<Topic>,
+    /// The topic that is read, by its place; those behind it are not begun with.
+    current: Option<usize>,
     total: u64,
     read: u64,
-    /// Whether messages were lost before they could be read, or partitions came that were not read.
-    is_incomplete: bool,
+    /// Whether messages were lost before they could be read.
+    has_lost: bool,
+    /// Whether partitions came that were not read.
+    has_new: bool,
     heard: Instant,
     asked_last: bool,
+}
+
+#[derive(Debug)]
+struct Topic {
+    name: String,
+    /// In the order of their numbers, from 0.
+    partitions: Vec<Partition>,
 }
 
 #[derive(Debug)]
 struct Partition {
     number: i32,
     origin: Arc<Origin>,
-    /// The offset that comes next, or a later one where there are gaps.
-    next: i64,
-    /// The offset behind the last that is read.
-    end: i64,
+    bound: bounds::Partition,
+    /// Whether it is fetched.
+    is_open: bool,
+}
+
+impl Topic {
+    fn open(&self) -> impl Iterator<Item = &Partition> {
+        self.partitions.iter().filter(|partition| partition.is_open)
+    }
+
+    fn open_of(&mut self, number: i32) -> Option<&mut Partition> {
+        self.partitions.iter_mut().find(|partition| partition.number == number && partition.is_open)
+    }
 }
 
 impl Topics {
@@ -72,33 +88,51 @@ impl Topics {
             context: context.clone(),
             address: address.clone(),
             stops_on_data_loss,
-            listed: Vec::new(),
-            waiting: Vec::new(),
+            topics: Vec::new(),
             current: None,
-            open: HashMap::new(),
             total: 0,
             read: 0,
-            is_incomplete: false,
+            has_lost: false,
+            has_new: false,
             heard: Instant::now(),
             asked_last: false,
         };
-        let failed = |failure: Failure| failure.error(address);
-        scan.listed = scan.cluster().topics().map_err(failed)?;
-        for Listed { topic, partitions } in scan.listed.clone() {
-            let mut open = Vec::new();
-            for number in 0..partitions {
-                let (next, end) = scan.cluster().ends(&topic, number).map_err(failed)?;
-                scan.total += u64::try_from(end - next).unwrap_or_default();
-                let origin = Arc::new(Origin { stream: topic.clone(), shard: number.to_string() });
-                if next < end {
-                    open.push(Partition { number, origin, next, end });
-                }
-            }
-            scan.waiting.push((topic, open));
-        }
-        // Taken from behind.
-        scan.waiting.reverse();
+        scan.take_ends()?;
         Ok(scan)
+    }
+
+    /// Takes the ends of all partitions that there are now; what was read before goes on where it stopped.
+    fn take_ends(&mut self) -> Result<(), Error> {
+        let failed = |failure: Failure| failure.error(&self.address);
+        let listed = self.cluster().topics().map_err(failed)?;
+        let mut topics = Vec::new();
+        for listed in listed {
+            let known = self.topics.iter().find(|topic| topic.name == listed.topic);
+            let mut partitions = Vec::new();
+            for number in 0..listed.partitions {
+                let (first, end) = self.cluster().ends(&listed.topic, number).map_err(failed)?;
+                let known = known.and_then(|topic| topic.partitions.iter().find(|partition| partition.number == number));
+                let bound = match known {
+                    Some(known) if known.bound.next() > end => return Err(made_again(&listed.topic, number, known.bound.next())),
+                    Some(known) => bounds::Partition::new(known.bound.next(), end),
+                    None => bounds::Partition::new(first, end),
+                };
+                let origin = Arc::new(Origin { stream: listed.topic.clone(), shard: number.to_string() });
+                partitions.push(Partition { number, origin, bound, is_open: false });
+            }
+            topics.push(Topic { name: listed.topic, partitions });
+        }
+        self.total += topics.iter().flat_map(|topic| &topic.partitions).map(|partition| partition.bound.left()).sum::<u64>();
+        (self.topics, self.current, self.asked_last, self.has_new) = (topics, None, false, false);
+        Ok(())
+    }
+
+    /// Takes the ends anew, as [`Scan::extend`](crate::source::scan::Scan::extend) does, with partitions that came meanwhile.
+    ///
+    /// # Errors
+    /// The servers cannot be asked, or a topic was made again.
+    pub fn extend(&mut self) -> Result<bool, Error> {
+        self.take_ends().map(|()| true).map_err(not_pending)
     }
 
     /// How many messages there were from the first to the last, with those that compaction or an aborted transaction removed.
@@ -108,7 +142,7 @@ impl Topics {
 
     /// Whether messages were lost before they could be read, or partitions came that were not read.
     pub fn is_incomplete(&self) -> bool {
-        self.is_incomplete
+        self.has_lost || self.has_new
     }
 
     fn cluster(&self) -> Cluster<'_, Context> {
@@ -120,15 +154,14 @@ impl Topics {
     /// # Errors
     /// The servers are silent for a minute, a topic is gone or was made again, or messages were lost where that is to end the scan.
     pub fn read(&mut self, budget: usize) -> Result<Option<Page>, Error> {
-        // What was read before is delivered, which it would not be where the sink is what does not answer.
-        self.page(budget).map_err(|error| if error.kind == Kind::Pending { Error { kind: Kind::Source, ..error } } else { error })
+        self.page(budget).map_err(not_pending)
     }
 
     fn page(&mut self, budget: usize) -> Result<Option<Page>, Error> {
         let (mut records, mut size) = (Vec::new(), 0);
         self.heard = Instant::now();
         while size < budget {
-            if self.open.is_empty() && !self.begin_next()? {
+            if !self.is_reading() && !self.begin_next()? {
                 break;
             }
             match self.next(if records.is_empty() { TURN } else { AT_HAND })? {
@@ -149,27 +182,39 @@ impl Topics {
         Ok(None)
     }
 
+    fn topic(&self) -> Option<&Topic> {
+        self.current.and_then(|current| self.topics.get(current))
+    }
+
+    fn is_reading(&self) -> bool {
+        self.topic().is_some_and(|topic| topic.open().next().is_some())
+    }
+
     /// Begins with the next topic that has anything to read. One after the other: the end of a partition is told by its number alone.
     fn begin_next(&mut self) -> Result<bool, Error> {
-        while let Some((topic, partitions)) = self.waiting.pop() {
-            if !partitions.is_empty() {
-                self.open = partitions.into_iter().map(|partition| (partition.number, partition)).collect();
-                self.current = Some(topic);
+        loop {
+            let next = self.current.map_or(0, |current| current + 1);
+            let Some(topic) = self.topics.get_mut(next) else { return Ok(false) };
+            self.current = Some(next);
+            topic.partitions.iter_mut().for_each(|partition| partition.is_open = !partition.bound.is_over());
+            if self.is_reading() {
                 self.assign_open()?;
                 return Ok(true);
             }
         }
-        Ok(false)
     }
 
     /// Reads the partitions that are not over, each from where it is.
     fn assign_open(&self) -> Result<(), Error> {
         let mut assigned = TopicPartitionList::new();
-        for partition in self.open.values() {
-            let added = assigned.add_partition_offset(&partition.origin.stream, partition.number, Offset::Offset(partition.next));
+        for partition in self.topic().iter().flat_map(|topic| topic.open()) {
+            let next = Offset::Offset(partition.bound.next());
+            let added = assigned.add_partition_offset(&partition.origin.stream, partition.number, next);
             added.map_err(|error| self.failed(&error))?;
         }
-        self.consumer.assign(&assigned).map_err(|error| self.failed(&error))
+        self.consumer.assign(&assigned).map_err(|error| self.failed(&error))?;
+        // One that is gone on with was paused at its end.
+        self.consumer.resume(&assigned).map_err(|error| self.failed(&error))
     }
 
     /// The next message that belongs to the scan; none where none came in time.
@@ -178,11 +223,11 @@ impl Topics {
             None => None,
             Some(Ok(message)) => {
                 let number = message.partition();
-                let open = self.open.get_mut(&number).filter(|_| self.current.as_deref() == Some(message.topic()));
+                let topic = self.current.and_then(|current| self.topics.get_mut(current));
+                let open = topic.filter(|topic| topic.name == message.topic()).and_then(|topic| topic.open_of(number));
                 Some(Ok(open.map(|partition| {
-                    partition.next = message.offset() + 1;
-                    let is_within = message.offset() < partition.end;
-                    (is_within.then(|| record(&message, Arc::clone(&partition.origin))), number, partition.next >= partition.end)
+                    let is_within = partition.bound.came(message.offset());
+                    (is_within.then(|| record(&message, Arc::clone(&partition.origin))), number, partition.bound.is_over())
                 })))
             }
             Some(Err(error)) => Some(Err(error)),
@@ -209,7 +254,10 @@ impl Topics {
 
     /// A partition is over: nothing more of it is fetched.
     fn end(&mut self, number: i32) -> Result<(), Error> {
-        let Some(partition) = self.open.remove(&number) else { return Ok(()) };
+        let topic = self.current.and_then(|current| self.topics.get_mut(current));
+        let Some(partition) = topic.and_then(|topic| topic.open_of(number)) else { return Ok(()) };
+        partition.bound.no_more();
+        partition.is_open = false;
         let mut over = TopicPartitionList::new();
         over.add_partition(&partition.origin.stream, number);
         self.consumer.pause(&over).map_err(|error| self.failed(&error))
@@ -228,29 +276,25 @@ impl Topics {
 
     /// An offset is out of range: the topic does not keep so old messages any more, or is another one.
     fn look_for_what_is_gone(&mut self) -> Result<(), Error> {
-        let numbers: Vec<i32> = self.open.keys().copied().collect();
+        let Some(topic) = self.topic() else { return Ok(()) };
+        let (name, numbers) = (topic.name.clone(), topic.open().map(|partition| partition.number).collect::<Vec<_>>());
         for number in numbers {
-            let Some(topic) = &self.current else { return Ok(()) };
-            let (low, high) = self.cluster().ends(topic, number).map_err(|failure| failure.error(&self.address))?;
-            let Some(partition) = self.open.get_mut(&number) else { continue };
-            let at = format!("{topic}-{number}");
-            if partition.next > high {
-                let what = format!("source: {at} ends before the offset {}, which it had: the topic was made again", partition.next);
-                return Err(Error::new(Kind::Source, what).help("run the same command again"));
+            let (low, high) = self.cluster().ends(&name, number).map_err(|failure| failure.error(&self.address))?;
+            let topic = self.current.and_then(|current| self.topics.get_mut(current));
+            let Some(partition) = topic.and_then(|topic| topic.open_of(number)) else { continue };
+            if partition.bound.next() > high {
+                return Err(made_again(&name, number, partition.bound.next()));
             }
-            if partition.next >= low {
-                continue;
-            }
-            let (from, to) = (partition.next, low.min(partition.end));
-            let what = format!("{at}: the messages from offset {from} to {} were removed before they could be read", to - 1);
+            let Some((from, to)) = partition.bound.begins(low) else { continue };
+            let is_over = partition.bound.is_over();
+            let what = format!("{name}-{number}: the messages from offset {from} to {} were removed before they could be read", to - 1);
             tracing::error!("data loss in {what}");
-            self.is_incomplete = true;
+            self.has_lost = true;
             if self.stops_on_data_loss {
                 let help = "on_data_loss = \"continue\" goes on with what there is";
                 return Err(Error::new(Kind::Source, format!("data loss in {what}")).help(help));
             }
-            partition.next = to;
-            if to >= partition.end {
+            if is_over {
                 self.end(number)?;
             }
         }
@@ -273,12 +317,15 @@ impl Topics {
             Ok(now) => now,
             Err(failure) => return tracing::warn!("it is not known whether partitions came meanwhile: {}", failure.what()),
         };
-        for Listed { topic, partitions } in now {
-            let then = self.listed.iter().find(|listed| listed.topic == topic).map_or(0, |listed| listed.partitions);
-            if partitions > then {
-                self.is_incomplete = true;
+        for now in now {
+            let then = self.topics.iter().find(|topic| topic.name == now.topic).map_or(0, |topic| topic.partitions.len());
+            // Lossless: a number of partitions.
+            if now.partitions > then as i32 {
+                self.has_new = true;
                 tracing::warn!(
-                    "{topic} had {then} partitions and has {partitions} now: those that came meanwhile were not read; sync again"
+                    "{} had {then} partitions and has {} now: those that came meanwhile were not read; run the same command again",
+                    now.topic,
+                    now.partitions
                 );
             }
         }
@@ -289,8 +336,19 @@ impl Topics {
     }
 }
 
+/// What was read before an error of the source is delivered, which it would not be where the sink is what does not answer.
+fn not_pending(error: Error) -> Error {
+    if error.kind == Kind::Pending { Error { kind: Kind::Source, ..error } } else { error }
+}
+
+/// The error of a partition that ends before what was read of it.
+fn made_again(topic: &str, number: i32, next: i64) -> Error {
+    let what = format!("source: {topic}-{number} ends before the offset {next}, which it had: the topic was made again");
+    Error::new(Kind::Source, what).help("run the same command again")
+}
+
 impl std::fmt::Debug for Topics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Topics").field("address", &self.address).field("open", &self.open.len()).finish_non_exhaustive()
+        f.debug_struct("Topics").field("address", &self.address).field("topics", &self.topics.len()).finish_non_exhaustive()
     }
 }

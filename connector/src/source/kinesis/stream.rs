@@ -2,13 +2,15 @@
 //!
 //! A call of these is tried a few times by the SDK. Never reads a record: that is the [`Reader`]'s.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_config::retry::RetryConfig;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_kinesis::Client;
-use aws_sdk_kinesis::config::Builder;
+use aws_sdk_kinesis::config::interceptors::BeforeDeserializationInterceptorContextRef;
+use aws_sdk_kinesis::config::{Builder, ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_kinesis::error::BoxError;
 use aws_sdk_kinesis::types::{Shard, StreamDescriptionSummary, StreamStatus};
 
 use super::failure::is;
@@ -42,6 +44,8 @@ pub(super) struct Stream {
     described: String,
     retention: Duration,
     largest_record: usize,
+    /// When the stream was made, in milliseconds since 1970, where it says so.
+    created: Option<u64>,
 }
 
 impl Kinesis {
@@ -80,10 +84,12 @@ impl Kinesis {
             described: format!("the stream {} in {region}{at}", address.name()),
             retention: Duration::ZERO,
             largest_record: LARGEST_RECORD,
+            created: None,
         };
         let summary = stream.describe().await.map_err(|failure| stream.error(&failure))?;
         stream.arn = summary.stream_arn;
         stream.retention = Duration::from_secs(60 * 60 * u64::try_from(summary.retention_period_hours).unwrap_or_default());
+        stream.created = summary.stream_creation_timestamp.to_millis().ok().and_then(|at| u64::try_from(at).ok());
         if let Some(kib) = summary.max_record_size_in_kib.and_then(|kib| usize::try_from(kib).ok()) {
             stream.largest_record = kib.max(1) * 1024;
         }
@@ -110,12 +116,33 @@ impl Kinesis {
         self.0.largest_record
     }
 
+    /// When the stream was made, in milliseconds since 1970, where it says so.
+    pub fn created(&self) -> Option<u64> {
+        self.0.created
+    }
+
     /// All shards that the stream has: open ones, and closed ones of which it still has records.
     ///
     /// # Errors
     /// As every call; a stream that is gone is [`Failure::Gone`].
     pub async fn shards(&self) -> Result<Vec<Listed>, Failure> {
         self.0.shards().await
+    }
+
+    /// As [`shards`](Self::shards), with the time of the answer by the clock of the service, in milliseconds since 1970 and rounded down to
+    /// whole seconds: the `Date` header (RFC 9110). `None` where it has none.
+    ///
+    /// # Errors
+    /// As [`shards`](Self::shards).
+    pub async fn shards_and_time(&self) -> Result<(Vec<Listed>, Option<u64>), Failure> {
+        let date = Date::default();
+        let listed = self.0.listed(&date).await?;
+        Ok((listed, date.millis()))
+    }
+
+    /// The error of a stream that cannot be read, for a run that does not wait for it.
+    pub fn error(&self, failure: &Failure) -> Error {
+        self.0.error(failure)
     }
 
     /// Whether there is such a stream, and it is not being deleted.
@@ -164,6 +191,10 @@ impl Stream {
     }
 
     pub(super) async fn shards(&self) -> Result<Vec<Listed>, Failure> {
+        self.listed(&Date::default()).await
+    }
+
+    async fn listed(&self, date: &Date) -> Result<Vec<Listed>, Failure> {
         let (mut listed, mut next) = (Vec::new(), None);
         loop {
             let call = self.client.list_shards().max_results(MOST_SHARDS);
@@ -172,10 +203,11 @@ impl Stream {
                 Some(_) => call.set_next_token(next),
                 None => call.set_stream_name(self.name()).set_stream_arn(self.given_arn.clone()),
             };
-            let answer = call.send().await.map_err(|error| match is(&error, "ExpiredNextTokenException") {
-                true => Failure::again(Class::Unavailable, "ListShards: the list took too long"),
-                false => Failure::of("ListShards", error),
-            })?;
+            let answer =
+                call.customize().interceptor(date.clone()).send().await.map_err(|error| match is(&error, "ExpiredNextTokenException") {
+                    true => Failure::again(Class::Unavailable, "ListShards: the list took too long"),
+                    false => Failure::of("ListShards", error),
+                })?;
             listed.extend(answer.shards.unwrap_or_default().into_iter().map(shard));
             next = answer.next_token;
             if next.is_none() {
@@ -201,6 +233,35 @@ impl Stream {
             Failure::Again { what, .. } => Error::new(Kind::Pending, format!("source: {described} cannot be reached: {what}"))
                 .help("check the network, the region and the endpoint"),
         }
+    }
+}
+
+/// Remembers the time of the first answer.
+#[derive(Debug, Clone, Default)]
+struct Date(Arc<Mutex<Option<SystemTime>>>);
+
+impl Date {
+    fn millis(&self) -> Option<u64> {
+        let date = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        date?.duration_since(UNIX_EPOCH).ok().and_then(|since| u64::try_from(since.as_millis()).ok())
+    }
+}
+
+impl Intercept for Date {
+    fn name(&self) -> &'static str {
+        "Date"
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let said = context.response().headers().get("date").and_then(|date| httpdate::parse_http_date(date).ok());
+        let mut date = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *date = date.or(said);
+        Ok(())
     }
 }
 

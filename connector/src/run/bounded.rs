@@ -1,0 +1,270 @@
+//! A stream of Kinesis that is read to its bound: what a scan reads, where [`worker`](super::worker) would follow.
+//!
+//! Its shards are read at the same time, each at its pace and with its waits ([`reading`](super::reading)); which of them, and when it is
+//! enough, is decided in [`plan::bounds`](crate::plan::bounds). Saves nothing, and delivers nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::backoff::Waits;
+use super::clock;
+use super::reading::{News, Read, Reading, What};
+use crate::error::{Error, Kind};
+use crate::plan::bounds::{Seen, Stream, Verdict};
+use crate::plan::outcome::Class;
+use crate::plan::retry::policy;
+use crate::plan::shards::Listed;
+use crate::record::Record;
+use crate::source::kinesis::{Failure, Kinesis};
+use crate::source::scan::{Length, Page, Pages};
+
+/// How long news are waited for before it is looked at the time.
+const TURN: Duration = Duration::from_millis(500);
+/// After so long without an answer of a shard a scan gives up.
+const SILENCE: Duration = Duration::from_secs(60);
+/// A `Date` header has whole seconds: the time of the answer may be so much later.
+const ROUNDED: u64 = 1_000;
+
+/// How a scan reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// How soon a shard is read again, 200 ms at the least.
+    pub interval: Duration,
+    /// How long a shard may come no nearer to its end before it is given up, and said not to be proven complete.
+    pub patience: Duration,
+    /// The memory that what was read and not handed over yet may have, in bytes.
+    pub room: usize,
+    /// Whether records that were lost before they could be read end the scan.
+    pub stops_on_data_loss: bool,
+}
+
+/// A stream that is read to its bound.
+#[derive(Debug)]
+pub struct Bounded {
+    kinesis: Arc<Kinesis>,
+    settings: Settings,
+    runtime: Handle,
+    reading: Reading,
+    news: Receiver<News>,
+    stream: Stream,
+    /// When the bound was taken.
+    taken: Instant,
+    /// The time from which on the stream may have records, in milliseconds since 1970.
+    oldest: u64,
+    /// What was read and is not all handed over yet.
+    at_hand: Option<(Read, usize)>,
+    /// Since when shards cannot be read, and why.
+    troubled: HashMap<Arc<str>, (Instant, String)>,
+    has_lost: bool,
+}
+
+impl Bounded {
+    /// Takes the bound: the time by the clock of the service, and the shards that the stream has then.
+    ///
+    /// # Errors
+    /// The stream cannot be asked.
+    pub async fn open(kinesis: Kinesis, settings: Settings) -> Result<Self, Error> {
+        let kinesis = Arc::new(kinesis);
+        let (listed, bound) = bound(&kinesis).await?;
+        let (reading, news) = Reading::every(settings.interval, Arc::clone(&kinesis), settings.room);
+        // Lossless for the next 500 million years.
+        let kept = bound.saturating_sub(kinesis.retention().as_millis() as u64);
+        let mut scan = Self {
+            stream: Stream::new(&listed, bound, settings.patience),
+            taken: Instant::now(),
+            oldest: kinesis.created().map_or(kept, |created| kept.max(created)).min(bound),
+            kinesis,
+            settings,
+            runtime: Handle::current(),
+            reading,
+            news,
+            at_hand: None,
+            troubled: HashMap::new(),
+            has_lost: false,
+        };
+        scan.begin(&listed)?;
+        Ok(scan)
+    }
+
+    /// The next records, as [`Scan::read`](crate::source::scan::Scan::read) gives them.
+    ///
+    /// # Errors
+    /// A shard did not answer for a minute, the stream is gone or may not be read, or records were lost where that is to end the scan.
+    pub async fn next(&mut self, budget: usize) -> Result<Option<Page>, Error> {
+        loop {
+            if let Some(page) = self.hand_over(budget) {
+                return Ok(Some(page));
+            }
+            if self.stream.is_over() {
+                return Ok(None);
+            }
+            match timeout(TURN, self.news.recv()).await {
+                Ok(Some(news)) => self.hear(news).await?,
+                // It holds a sender itself: they never end.
+                Ok(None) | Err(_) => {}
+            }
+            self.look_at_the_time()?;
+        }
+    }
+
+    /// Takes the bound anew: every shard goes on where it stopped.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn go_on(&mut self) -> Result<(), Error> {
+        let (listed, bound) = bound(&self.kinesis).await?;
+        self.taken = Instant::now();
+        self.stream.extend(&listed, bound);
+        self.begin(&listed)
+    }
+
+    fn begin(&mut self, listed: &[Listed]) -> Result<(), Error> {
+        let plan = self.stream.begin(listed);
+        for shard in plan.vanished {
+            let what = format!("the stream does not have the shard {shard} any more");
+            tracing::error!("records were lost before they were read: {what}");
+            self.lost(&what)?;
+        }
+        for (shard, begin) in plan.read {
+            self.reading.read(&shard, begin);
+        }
+        Ok(())
+    }
+
+    async fn hear(&mut self, news: News) -> Result<(), Error> {
+        if !self.reading.heeds(&news) {
+            return Ok(());
+        }
+        let shard = news.shard;
+        match news.what {
+            What::Page(read) => {
+                self.troubled.remove(&shard);
+                self.take(&shard, read);
+            }
+            What::Ended => {
+                self.reading.stop(&shard);
+                self.troubled.remove(&shard);
+                self.stream.ended(&shard);
+                let (listed, _) = listed(&self.kinesis).await?;
+                self.begin(&listed)?;
+            }
+            What::Loss { what, .. } => self.lost(&format!("{shard}: {what}"))?,
+            What::Trouble { class: Class::Refused, what } => {
+                return Err(self.kinesis.error(&Failure::Again { class: Class::Refused, what }));
+            }
+            What::Trouble { what, .. } => {
+                self.troubled.entry(shard).or_insert_with(|| (Instant::now(), String::new())).1 = what;
+            }
+            What::Fine => drop(self.troubled.remove(&shard)),
+            What::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, shard: &Arc<str>, read: Read) {
+        let records = &read.page.records;
+        let seen =
+            Seen { records: records.len(), newest: records.iter().filter_map(|record| record.arrived).max(), behind: read.page.behind };
+        let since = read.asked.saturating_duration_since(self.taken);
+        let verdict = self.stream.saw(shard, seen, records.last().map(|record| &record.position), since);
+        if verdict != Verdict::GoesOn && !read.page.ended {
+            self.reading.stop(shard);
+        }
+        if verdict == Verdict::NotProven {
+            let (shard, patience) = (&**shard, self.settings.patience);
+            tracing::warn!(
+                shard,
+                "not proven complete: for {patience:?} the shard gave no record and came no nearer to its end, and did not say that it was \
+                 there; what it gave before is read"
+            );
+        }
+        if !read.page.records.is_empty() {
+            self.at_hand = Some((read, 0));
+        }
+    }
+
+    /// Hands over what is at hand.
+    fn hand_over(&mut self, budget: usize) -> Option<Page> {
+        let (read, from) = self.at_hand.as_mut()?;
+        let (mut records, mut size) = (Vec::new(), 0);
+        for record in read.page.records.iter().skip(*from) {
+            if size >= budget {
+                break;
+            }
+            size += record.data.len() + size_of::<Record>();
+            records.push(record.clone());
+        }
+        *from += records.len();
+        if *from >= read.page.records.len() {
+            self.at_hand = None;
+        }
+        Some(Page { records, read: self.stream.reached().saturating_sub(self.oldest) })
+    }
+
+    fn lost(&mut self, what: &str) -> Result<(), Error> {
+        self.has_lost = true;
+        if self.settings.stops_on_data_loss {
+            let help = "on_data_loss = \"continue\" goes on with what there is";
+            return Err(Error::new(Kind::Source, format!("data loss in {what}")).help(help));
+        }
+        Ok(())
+    }
+
+    fn look_at_the_time(&self) -> Result<(), Error> {
+        let Some((shard, (_, what))) = self.troubled.iter().find(|(_, (since, _))| since.elapsed() >= SILENCE) else { return Ok(()) };
+        let what =
+            format!("source: the shard {shard} of {} could not be read for {} s: {what}", self.kinesis.described(), SILENCE.as_secs());
+        Err(Error::new(Kind::Source, what).help("nothing is lost: run the same command again when it can be read"))
+    }
+}
+
+impl Pages for Bounded {
+    fn read(&mut self, budget: usize) -> Result<Option<Page>, Error> {
+        let runtime = self.runtime.clone();
+        runtime.block_on(self.next(budget))
+    }
+
+    fn total(&self) -> Length {
+        Length::Time(Duration::from_millis(self.stream.bound() - self.oldest))
+    }
+
+    fn is_incomplete(&self) -> bool {
+        self.has_lost || self.stream.not_proven().next().is_some()
+    }
+
+    fn extend(&mut self) -> Result<bool, Error> {
+        let runtime = self.runtime.clone();
+        runtime.block_on(self.go_on()).map(|()| true)
+    }
+}
+
+/// The shards that there are now, and the time by the clock of the service: no earlier than it is.
+async fn bound(kinesis: &Kinesis) -> Result<(Vec<Listed>, u64), Error> {
+    let (listed, date) = listed(kinesis).await?;
+    let bound = date.map(|date| date + ROUNDED).unwrap_or_else(|| {
+        tracing::warn!("{} does not say what time it is: the scan goes by the clock of this machine", kinesis.described());
+        clock::millis()
+    });
+    Ok((listed, bound))
+}
+
+/// The shards that there are now, and the time of the answer.
+async fn listed(kinesis: &Kinesis) -> Result<(Vec<Listed>, Option<u64>), Error> {
+    let since = Instant::now();
+    let mut waits = None;
+    loop {
+        match kinesis.shards_and_time().await {
+            Err(Failure::Again { class: class @ (Class::Throttled | Class::Unavailable), .. }) if since.elapsed() < SILENCE => {
+                sleep(waits.get_or_insert_with(|| Waits::new(policy(class))).next()).await;
+            }
+            // What was read before is delivered, which it would not be where the sink is what does not answer.
+            Err(failure) => return Err(Error { kind: Kind::Source, ..kinesis.error(&failure) }),
+            Ok(listed) => return Ok(listed),
+        }
+    }
+}
