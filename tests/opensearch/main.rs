@@ -10,6 +10,8 @@ mod commands;
 mod conformance;
 mod conforming;
 mod content;
+#[path = "../support/contents.rs"]
+mod contents;
 mod delivery;
 #[path = "../support/dice.rs"]
 mod dice;

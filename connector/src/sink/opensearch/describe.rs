@@ -37,6 +37,8 @@ pub(super) struct Seen {
     pub(super) keeps_cells: bool,
     /// Whether the alias hides tombstones from its readers.
     pub(super) hides: bool,
+    /// What else the name means: the other indices of an alias, which are read by it and not written to.
+    pub(super) others: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -91,6 +93,7 @@ impl Described {
             mapped: fields["deleted"]["type"] == "boolean" && fields["time"]["type"] == "date",
             keeps_cells: fields[CELLS]["enabled"] == false,
             hides,
+            others: Vec::new(),
         }
     }
 }
@@ -128,7 +131,8 @@ async fn described(client: &Client, name: &str, path: &str) -> Result<Option<Has
 fn interpret(name: &str, described: &HashMap<String, Described>) -> Result<Seen, Failure> {
     if described.is_empty() {
         let index = Index { alias: false, uuid: None };
-        return Ok(Seen { index, concrete: name.to_owned(), gc_deletes: None, mapped: false, keeps_cells: false, hides: false });
+        let concrete = name.to_owned();
+        return Ok(Seen { index, concrete, gc_deletes: None, mapped: false, keeps_cells: false, hides: false, others: Vec::new() });
     }
     if let Some(index) = described.get(name) {
         return Ok(index.seen(name, None));
@@ -140,7 +144,11 @@ fn interpret(name: &str, described: &HashMap<String, Described>) -> Result<Seen,
         _ => None,
     });
     match write_index {
-        Some((concrete, alias, index)) => Ok(index.seen(concrete, Some(alias))),
+        Some((concrete, alias, index)) => {
+            let mut others: Vec<String> = members.iter().map(|(name, ..)| (*name).to_owned()).filter(|name| name != concrete).collect();
+            others.sort();
+            Ok(Seen { others, ..index.seen(concrete, Some(alias)) })
+        }
         None if members.is_empty() => Err(Failure::Misconfigured {
             what: format!("{name} is neither an index nor an alias; a data stream takes no external versions"),
         }),
