@@ -24,6 +24,7 @@ pub mod pace;
 pub mod projection;
 pub mod resurrection;
 pub mod retry;
+pub mod same;
 pub mod shards;
 pub mod stored;
 pub mod sweep;
