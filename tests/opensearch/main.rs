@@ -15,6 +15,7 @@ mod contents;
 mod delivery;
 #[path = "../support/dice.rs"]
 mod dice;
+mod holdings;
 mod knobs;
 mod live;
 #[path = "../support/log.rs"]

@@ -1,4 +1,4 @@
-//! What an index holds: every document of it with its version, and single documents by their ids.
+//! What an index holds: every document of it with its version (single ones by their ids: [`lookup`](super::lookup)).
 //!
 //! Pages are those of a point in time on the index that is written to, past its alias's filter, shard by shard: in the order of a shard (`_doc`) no
 //! document can be passed over, while over several shards at once documents that share a place are (23 of 2,500 in a trial on OpenSearch 2.19
@@ -19,26 +19,26 @@ use serde_json::{Value, json};
 use super::OpenSearch;
 use super::client::{Answer, Content, segment};
 use super::describe::{Seen, find_index};
-use crate::plan::outcome::{Class, Failure};
+use crate::plan::outcome::Failure;
 use crate::plan::tombstone;
 use crate::record::Fault;
 use crate::sink::{Asked, Contents, Detail, Held, Holding, Pending};
 
 /// Documents of one page, and ids of one request.
-const PAGE: usize = 1_000;
+pub(super) const PAGE: usize = 1_000;
 /// The same at first where content is asked for; it grows with what comes.
-const FIRST_PAGE: usize = 100;
+pub(super) const FIRST_PAGE: usize = 100;
 
 /// Bytes that an answer is to have, where documents are no larger by themselves.
 const WANTED: usize = 2 * 1024 * 1024;
 /// The largest answer that is read, but for one with a single document.
-const MOST: u64 = 8 * 1024 * 1024;
+pub(super) const MOST: u64 = 8 * 1024 * 1024;
 
 /// How long the server keeps the point in time after a page: longer than a request is tried again.
 const KEEP: &str = "10m";
 
 /// What of a document tells a tombstone, but for what else is in it.
-const MARKS: [&str; 3] = ["revsync.v", "revsync.deleted", "revsync.time"];
+pub(super) const MARKS: [&str; 3] = ["revsync.v", "revsync.deleted", "revsync.time"];
 
 /// Where the next page begins.
 #[derive(Serialize, Deserialize)]
@@ -93,14 +93,9 @@ struct Total {
 }
 
 #[derive(Deserialize)]
-struct Got {
-    docs: Vec<Found>,
-}
-
-#[derive(Deserialize)]
-struct Found {
+pub(super) struct Found {
     #[serde(rename = "_id")]
-    id: String,
+    pub(super) id: String,
     #[serde(rename = "_version")]
     version: Option<u64>,
     #[serde(rename = "_routing")]
@@ -109,14 +104,14 @@ struct Found {
     source: Option<Box<RawValue>>,
     sort: Option<Box<RawValue>>,
     /// Only where it was asked for by its id.
-    found: Option<bool>,
-    error: Option<Error>,
+    pub(super) found: Option<bool>,
+    pub(super) error: Option<Error>,
 }
 
 #[derive(Deserialize, Default)]
-struct Error {
+pub(super) struct Error {
     #[serde(rename = "type")]
-    kind: Option<String>,
+    pub(super) kind: Option<String>,
     #[serde(default)]
     root_cause: Vec<Error>,
 }
@@ -128,7 +123,7 @@ struct Refusal {
 
 impl Found {
     /// Whether it may be a tombstone, by what was read of it.
-    fn is_alike(&self) -> bool {
+    pub(super) fn is_alike(&self) -> bool {
         self.source.as_ref().is_some_and(|source| tombstone::read(source.get().as_bytes()).is_some())
     }
 }
@@ -175,7 +170,10 @@ impl OpenSearch {
             );
             return Err(Failure::Misconfigured { what });
         }
-        let Some(Seen { concrete, others, .. }) = find_index(&self.client, name).await? else { return Ok(None) };
+        let Some(Seen { concrete, others, keeps_source, .. }) = find_index(&self.client, name).await? else { return Ok(None) };
+        if !keeps_source {
+            return Err(sourceless(&concrete));
+        }
         if !others.is_empty() {
             tracing::warn!(
                 "alias {name} also means {}; only {concrete} is written to and looked at, but readers find what the others hold too",
@@ -280,70 +278,13 @@ impl OpenSearch {
         hits.into_iter().map(held).collect()
     }
 
-    fn held_as(&self, found: Found, with: Detail, is_tombstone: bool) -> Result<Held, Failure> {
+    pub(super) fn held_as(&self, found: Found, with: Detail, is_tombstone: bool) -> Result<Held, Failure> {
         let Found { id, version, routing, source, .. } = found;
         let Some(version) = version else { return Err(self.misread("has no version")) };
         if with == Detail::Content && source.is_none() {
-            let what = format!("{} keeps no content of document {id}: the index has its _source switched off", self.client.place);
-            return Err(Failure::Misconfigured { what });
+            return Err(self.misread("has no content"));
         }
         Ok(Held { id, version, routing, is_tombstone, source: source.filter(|_| with == Detail::Content) })
-    }
-
-    /// Documents by their ids.
-    async fn get(&self, name: &str, ids: &[Asked], with: Detail) -> Result<Vec<Option<Held>>, Failure> {
-        let Some(Seen { concrete, .. }) = find_index(&self.client, name).await? else {
-            return Ok(ids.iter().map(|_| None).collect());
-        };
-        let mut held = Vec::with_capacity(ids.len());
-        let mut size = if with == Detail::Content { FIRST_PAGE } else { PAGE };
-        while held.len() < ids.len() {
-            let asked: Vec<&Asked> = ids[held.len()..].iter().take(size).collect();
-            let Some(found) = self.get_some(&concrete, &asked, with == Detail::Content).await? else {
-                size = asked.len() / 2;
-                continue;
-            };
-            let alike: Vec<usize> = (0..found.len()).filter(|at| with == Detail::Version && found[*at].is_alike()).collect();
-            let mut whole = HashMap::new();
-            for at in &alike {
-                // One by one: they are few, and what only looks like a tombstone may be large.
-                let found = self.get_some(&concrete, &asked[*at..=*at], true).await?;
-                whole.insert(*at, found.into_iter().flatten().next());
-            }
-            for (at, found) in found.into_iter().enumerate() {
-                let found = whole.remove(&at).flatten().unwrap_or(found);
-                let is_tombstone = found.is_alike();
-                held.push(if found.found == Some(true) { Some(self.held_as(found, with, is_tombstone)?) } else { None });
-            }
-        }
-        Ok(held)
-    }
-
-    /// One request; `None` where its answer would be too large.
-    async fn get_some(&self, index: &str, asked: &[&Asked], whole: bool) -> Result<Option<Vec<Found>>, Failure> {
-        let document = |asked: &&Asked| match &asked.routing {
-            Some(routing) => json!({"_id": asked.id, "routing": routing}),
-            None => json!({"_id": asked.id}),
-        };
-        let body = json!({"docs": asked.iter().map(document).collect::<Vec<_>>()});
-        let marks = MARKS.join(",");
-        let query: &[(&str, &str)] = if whole { &[] } else { &[("_source_includes", &marks)] };
-        let most = if asked.len() > 1 { MOST } else { u64::MAX };
-        let content = Content::Json(Bytes::from(body.to_string()));
-        let answer = self.client.send_for(most, Method::Post, &format!("{}/_mget", segment(index)), query, content).await?;
-        if answer.is_over {
-            return Ok(None);
-        }
-        let Got { docs } = self.read(&answer)?;
-        if docs.len() != asked.len() || docs.iter().zip(asked).any(|(found, asked)| found.id != asked.id) {
-            return Err(self.misread("left out documents"));
-        }
-        if let Some(error) = docs.iter().find_map(|found| found.error.as_ref()) {
-            let kind = error.kind.as_deref().unwrap_or("no type");
-            let what = format!("{} could not read a document of index {index}: {kind}", self.client.place);
-            return Err(Failure::Retry { class: Class::Unavailable, what, after: None });
-        }
-        Ok(Some(docs))
     }
 
     /// One search at a point in time; `None` where its answer would be too large.
@@ -371,7 +312,8 @@ impl OpenSearch {
         let _ = self.question::<Value>(Method::Delete, "_search/point_in_time", &[], &body).await;
     }
 
-    fn read<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, Failure> {
+    /// An answer's body, where it is no refusal.
+    pub(super) fn read<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, Failure> {
         if !answer.is_success() {
             return Err(match self.client.judged(answer) {
                 // No document is at fault here, and asking for fewer would not help.
@@ -385,6 +327,12 @@ impl OpenSearch {
     fn is_lost(&self, what: &str) -> Failure {
         Failure::Invalid(Fault::new("search_context_missing_exception", what))
     }
+}
+
+/// Why an index cannot be looked at that keeps no documents.
+pub(super) fn sourceless(index: &str) -> Failure {
+    let what = format!("index {index} keeps no documents (its _source is switched off), so it cannot be told which of them are tombstones");
+    Failure::Misconfigured { what }
 }
 
 /// The request for documents of the shard that a mark is at.

@@ -2,7 +2,7 @@
 //!
 //! [`request`] makes the body (`merge` its updates), `client` sends it with a `proof` of who we are (`held` until it is refused; `sign` and `clock` for AWS), `reply` reads the answer (and
 //! `redact` what may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation`
-//! with what it is made, `advice` how far deletes hold in it), `documents` keeps what is no operation of the line, `inspect`, `search`, `sweep`, `contents` and `forget` are what the commands ask for beside writing.
+//! with what it is made, `advice` how far deletes hold in it), `documents` keeps what is no operation of the line, `inspect`, `search`, `sweep`, `contents`, `lookup` and `forget` are what the commands ask for beside writing.
 //!
 //! Tries once and reports. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)), and never makes an index anew that
 //! was there and is gone.
@@ -19,6 +19,7 @@ mod forget;
 mod held;
 mod indices;
 mod inspect;
+mod lookup;
 mod merge;
 mod proof;
 mod redact;
