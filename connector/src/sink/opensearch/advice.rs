@@ -164,6 +164,7 @@ mod tests {
             mapped: true,
             keeps_cells: true,
             hides: true,
+            keeps_source: true,
             others: Vec::new(),
         }
     }
