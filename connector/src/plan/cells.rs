@@ -10,15 +10,20 @@ use std::fmt::Write;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::projection::{Paths, project};
-use super::tombstone;
+use super::same::is_same;
+use super::tombstone::{self, Tombstone};
 use crate::codec::ion_json::write_string;
 use crate::revision::{Cell, Cells, Document};
 
 /// The member of a row's field `revsync` that says which write of each column is in the document. No index may look into it.
 pub const FIELD: &str = "cells";
+
+/// The form of the bookkeeping, in it as `v`.
+const FORM: u64 = 1;
 
 /// A row as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,6 +68,49 @@ impl Row {
         self.columns.values().map(|column| column.version).chain(self.erased).max().unwrap_or_default()
     }
 
+    /// Reads a stored document back, at the version that it has: a row with its cells beside it, or the tombstone of a row or of a whole document,
+    /// which says by its version up to which all is gone. `None` where it is another document, or its cells are not those of its columns.
+    ///
+    /// A value is the text that it was written as where that is kept, and else what stands in the document, which a server may have spelled anew; so
+    /// is one that is not what was written.
+    pub fn read(source: &[u8], version: u64) -> Option<Self> {
+        let mut members: BTreeMap<String, &RawValue> = serde_json::from_slice(source).ok()?;
+        let kept: Kept<'_> = serde_json::from_str(members.remove(tombstone::FIELD)?.get()).ok()?;
+        let Some(cells) = kept.cells else {
+            let is_tombstone = matches!(tombstone::read(source), Some(Tombstone::Of(_)));
+            return is_tombstone.then(|| Self { erased: Some(version), columns: BTreeMap::new() });
+        };
+        if cells.v != FORM || !members.keys().eq(cells.columns.keys()) {
+            return None;
+        }
+        let column = |((name, value), entry): ((String, &RawValue), &Entry<'_>)| {
+            let (version, written) = entry.read()?;
+            let value = written.filter(|written| is_same(written, value.get())).unwrap_or_else(|| value.get().to_owned());
+            Some((name, Column { version, value: value.into() }))
+        };
+        let columns = members.into_iter().zip(cells.columns.values()).map(column).collect::<Option<_>>()?;
+        Some(Self { erased: cells.erased, columns })
+    }
+
+    /// The document that the row is, with its cells beside it; `None` where nothing of it lives.
+    pub fn stored(&self) -> Option<String> {
+        let document = self.document()?;
+        let mut out = document.as_bytes().strip_suffix(b"}")?.to_vec();
+        out.extend_from_slice(format!(r#","{}":{{"{FIELD}":{{"v":{FORM}"#, tombstone::FIELD).as_bytes());
+        if let Some(erased) = self.erased {
+            out.extend_from_slice(format!(r#","erased":{erased}"#).as_bytes());
+        }
+        for (at, (name, column)) in self.columns.iter().enumerate() {
+            out.extend_from_slice(if at == 0 { br#","columns":{"# } else { b"," });
+            write_string(name, &mut out);
+            out.extend_from_slice(format!(":[{},", column.version).as_bytes());
+            write_string(&rank(&column.value), &mut out);
+            out.push(b']');
+        }
+        out.extend_from_slice(b"}}}}");
+        String::from_utf8(out).ok()
+    }
+
     /// The document that the row is, without any bookkeeping; `None` where nothing of it lives.
     pub fn document(&self) -> Option<Document> {
         if self.columns.is_empty() {
@@ -79,6 +127,35 @@ impl Row {
         }
         out.push(b'}');
         Some(Document(out.into()))
+    }
+}
+
+/// The field `revsync` of a stored document.
+#[derive(Deserialize)]
+struct Kept<'a> {
+    #[serde(borrow)]
+    cells: Option<KeptCells<'a>>,
+}
+
+#[derive(Deserialize)]
+struct KeptCells<'a> {
+    v: u64,
+    erased: Option<u64>,
+    #[serde(borrow, default)]
+    columns: BTreeMap<String, Entry<'a>>,
+}
+
+/// What is kept of a column: the version, the rank of the value and, of a value with decimals, what it is made of.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Entry<'a>(#[serde(borrow)] Vec<&'a RawValue>);
+
+impl Entry<'_> {
+    /// The version, and the text that the value was written as where the rank is all of it.
+    fn read(&self) -> Option<(u64, Option<String>)> {
+        let version = serde_json::from_str(self.0.first()?.get()).ok()?;
+        let rank: String = serde_json::from_str(self.0.get(1)?.get()).ok()?;
+        Some((version, rank.chars().nth(SHOWN).is_none().then_some(rank)))
     }
 }
 
@@ -122,11 +199,11 @@ pub fn settled(mut cells: Cells) -> Cells {
 /// The document as its source has it, where it is a row with its cells beside it in the field `revsync`; `None` where it is another document.
 pub fn without_bookkeeping(source: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
-    struct Kept<'a> {
+    struct Beside<'a> {
         #[serde(borrow)]
         revsync: HashMap<&'a str, IgnoredAny>,
     }
-    let kept: Kept<'_> = serde_json::from_slice(source).ok()?;
+    let kept: Beside<'_> = serde_json::from_slice(source).ok()?;
     kept.revsync.contains_key(FIELD).then_some(())?;
     let field = Paths::parse([tombstone::FIELD]).ok()?;
     let mut out = Vec::with_capacity(source.len());
@@ -252,6 +329,55 @@ mod tests {
         let cells = settled(Cells { erased: Some(4), ..put(&[("a", 4, "1"), ("b", 5, "2")]) });
         assert_eq!(cells, Cells { erased: Some(4), ..put(&[("b", 5, "2")]) });
         assert_eq!((version(&cells), version(&erase(9)), version(&Cells::default())), (5, 9, 0));
+    }
+
+    #[test]
+    fn a_row_is_read_back_from_what_is_stored_of_it() {
+        let long = format!("\"{}\"", "x".repeat(200));
+        let whole = fold([&erase(3), &put(&[("f:a\"b", 4, "442.30"), ("b", 9, &long), ("c", 5, "null"), ("d", 5, r#"{"é":[1e400]}"#)])]);
+        let stored = whole.stored().unwrap();
+        assert_eq!(Row::read(stored.as_bytes(), 9).unwrap(), whole, "{stored}");
+        assert_eq!(text(&whole).unwrap().into_bytes(), without_bookkeeping(stored.as_bytes()).unwrap());
+        let bare = fold([&put(&[("a", 0, "1")])]);
+        assert_eq!(bare.stored().unwrap(), r#"{"a":1,"revsync":{"cells":{"v":1,"columns":{"a":[0,"1"]}}}}"#);
+        assert_eq!(Row::read(bare.stored().unwrap().as_bytes(), 1), Some(bare));
+        assert_eq!(fold([&erase(3)]).stored(), None);
+    }
+
+    #[test]
+    fn a_value_is_read_back_as_it_was_written_unless_another_stands_in_the_document() {
+        let read = |source: &str| Row::read(source.as_bytes(), 7).unwrap().columns.remove("a").unwrap().value;
+        assert_eq!(read(r#"{"a":1E+400,"revsync":{"cells":{"v":1,"columns":{"a":[7,"1e400",1]}}}}"#), "1e400");
+        assert_eq!(read(r#"{"revsync":{"cells":{"v":1,"columns":{"a":[7,"[442.30]",["n442.30"]]}}},"a":[442.3]}"#), "[442.30]");
+        assert_eq!(read(r#"{"a":2,"revsync":{"cells":{"v":1,"columns":{"a":[7,"1"]}}}}"#), "2");
+    }
+
+    #[test]
+    fn of_a_row_that_is_gone_the_version_up_to_which_it_is_gone_is_read_back() {
+        let gone = |erased| Some(Row { erased: Some(erased), columns: BTreeMap::new() });
+        let of_cells = r#"{"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z","cells":{"v":1,"erased":5}}}"#;
+        assert_eq!(Row::read(of_cells.as_bytes(), 99), gone(5));
+        assert_eq!(Row::read(tombstone::document(7).as_bytes(), 99), gone(99));
+    }
+
+    #[test]
+    fn a_document_that_is_no_row_of_cells_is_not_read_as_one() {
+        for source in [
+            "{}",
+            r#"{"a":1}"#,
+            r#"{"a":1,"revsync":1}"#,
+            r#"{"a":1,"revsync":{"cells":{"v":2,"columns":{"a":[7,"1"]}}}}"#,
+            r#"{"a":1,"revsync":{"cells":{"v":1}}}"#,
+            r#"{"a":1,"revsync":{"cells":{"v":1,"columns":{"b":[7,"1"]}}}}"#,
+            r#"{"a":1,"b":1,"revsync":{"cells":{"v":1,"columns":{"a":[7,"1"]}}}}"#,
+            r#"{"a":1,"revsync":{"cells":{"v":1,"columns":{"a":[7]}}}}"#,
+            r#"{"a":1,"revsync":{"cells":{"v":1,"columns":{"a":["7","1"]}}}}"#,
+            r#"{"a":1,"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z"}}"#,
+            "[1]",
+            "{",
+        ] {
+            assert_eq!(Row::read(source.as_bytes(), 7), None, "{source}");
+        }
     }
 
     fn change() -> impl Strategy<Value = Cells> {

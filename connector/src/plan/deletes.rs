@@ -56,6 +56,19 @@ impl IndexDeletes {
         self.any(index, |kind| kind.rows == Rows::Cells)
     }
 
+    /// The indices that rules name, in the order of the rules, none twice.
+    pub fn named(&self) -> Vec<String> {
+        let mut named: Vec<String> = Vec::new();
+        for (names, _) in self.rules.iter().flatten() {
+            if let Names::One(name) = names
+                && !named.contains(name)
+            {
+                named.push(name.clone());
+            }
+        }
+        named
+    }
+
     fn any(&self, index: &str, is: impl Fn(&Kind) -> bool) -> bool {
         let Some(rules) = &self.rules else { return is(&Kind { deletes: of_rows(Deletes::default(), self.rows), rows: self.rows }) };
         let fitting = |one: bool| rules.iter().filter(move |(names, _)| matches!(names, Names::One(_)) == one && names.fit(index));
@@ -170,6 +183,7 @@ mod tests {
         ] {
             assert_eq!(all(&deletes, index), expected, "{index}");
         }
+        assert_eq!(deletes.named(), ["person", "log", "both"]);
         let named = IndexDeletes::of(&[rule("Person", None, Delete), rule("*", None, Tombstone)], Rows::Full);
         assert_eq!(all(&named, "person"), [Delete], "no other table can come to the index that is named");
         assert_eq!(all(&named, "vehicle"), [Tombstone]);

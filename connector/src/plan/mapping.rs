@@ -22,7 +22,7 @@ use crate::memory;
 use crate::metrics::Skip;
 use crate::operation::{Operation, Target};
 use crate::record::Fault;
-use crate::revision::{Cell, Cells, Change, Document, MAX_VERSION, Revision};
+use crate::revision::{Cell, Cells, Change, Document, MAX_VERSION, Revision, VersionType};
 
 /// Bytes of UTF-8 that an `_id` may have (`IndexRequest.validate`).
 pub const MAX_ID: usize = 512;
@@ -177,6 +177,21 @@ impl Mapping {
         Ok((planned(revision, index, rule, rows, now).unwrap_or_else(Planned::Fault), leaves))
     }
 
+    /// The document that a revision is about, whatever is to be done with it; `None` where it has no place in any index.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan).
+    pub fn target(&mut self, revision: &Revision) -> Result<Option<Target>, Error> {
+        let Destination::Index { name, rule } = self.destination(&revision.table)? else { return Ok(None) };
+        let rule = rule.map(|i| &self.rules[i]);
+        Ok(target(&revision.table, revision.id.clone(), name, rule, revision.version, revision.version_type).ok())
+    }
+
+    /// The indices that rules name, whatever tables there are.
+    pub fn named_indices(&self) -> Vec<String> {
+        IndexDeletes::of(&self.rules, self.rows).named()
+    }
+
     fn destination(&mut self, table: &Arc<str>) -> Result<Destination, Error> {
         if let Some(destination) = self.tables.get(table) {
             return Ok(destination.clone());
@@ -257,15 +272,19 @@ fn planned(revision: Revision, index: Arc<str>, rule: Option<&Rule>, rows: Rows,
         let reason = format!("expected a version of at most {MAX_VERSION}, found {version}");
         return Err(Fault::new("version_out_of_range", reason));
     }
-    let routing = rule.and_then(|r| r.routing.as_ref()).map(|r| r.replace("{id}", &revision.id).replace("{table}", &revision.table));
-    let id = usable_id(revision.id, rule.map_or(LongIds::Reject, |r| r.long_ids))?;
-    let target = Target { index, id, version, version_type: revision.version_type, routing };
+    let target = target(&revision.table, revision.id, index, rule, version, revision.version_type)?;
     Ok(Planned::Operation(match state {
         State::Document(document) => Operation::Index { target, document },
         State::Merged(cells) => Operation::Merge { target, cells: Arc::new(cells), time: now },
         State::Gone if deletes == Deletes::Tombstone => Operation::Tombstone { target, time: now },
         State::Gone => Operation::Delete { target },
     }))
+}
+
+fn target(table: &str, id: String, index: Arc<str>, rule: Option<&Rule>, version: u64, version_type: VersionType) -> Result<Target, Fault> {
+    let routing = rule.and_then(|r| r.routing.as_ref()).map(|r| r.replace("{id}", &id).replace("{table}", table));
+    let id = usable_id(id, rule.map_or(LongIds::Reject, |r| r.long_ids))?;
+    Ok(Target { index, id, version, version_type, routing })
 }
 
 /// The cells as the rule wants them: columns chosen, within the size that any request could carry, and without what they erase themselves.
@@ -363,7 +382,6 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::revision::VersionType;
 
     const NOW: u64 = 1_700_000_000_000;
 

@@ -5,6 +5,9 @@
 //! not settled, and never settles a dead letter before it is stored. A call that is dropped half-way leaves its record unsettled and
 //! everything else as it was.
 
+#[cfg(feature = "local")]
+mod mending;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +26,7 @@ use super::traffic::{News, Traffic};
 use crate::codec::{self, Content, Decoder};
 use crate::error::{Error, Kind};
 use crate::metrics::{Counts, instruments};
+use crate::operation::Operation;
 use crate::plan::ledger::{Ledger, Ticket};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Origin, Position, Record};
@@ -244,14 +248,17 @@ impl Deliver {
                 self.account.give_up(&claim, fault);
                 self.flush_many_letters().await?;
             }
-            Planned::Operation(operation) => {
-                self.account.ledger.grow(claim.ticket, operation.size() + OPERATION);
-                if self.traffic.is_full_for(&operation) {
-                    self.send().await?;
-                }
-                self.traffic.push(operation, claim);
-            }
+            Planned::Operation(operation) => self.send_in_company(operation, claim).await?,
         }
+        Ok(())
+    }
+
+    async fn send_in_company(&mut self, operation: Operation, claim: Claim) -> Result<(), Error> {
+        self.account.ledger.grow(claim.ticket, operation.size() + OPERATION);
+        if self.traffic.is_full_for(&operation) {
+            self.send().await?;
+        }
+        self.traffic.push(operation, claim);
         Ok(())
     }
 

@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::clock;
 use crate::codec::{Content, Decoder, Format, Units, UserRecord, UserRecords};
 use crate::error::Error;
 use crate::metrics::Notes;
 use crate::panics::{PANIC, caught};
 use crate::plan::mapping::{Mapping, Planned};
-use crate::record::{Fault, Record};
+use crate::record::{Fault, Message, Record};
 use crate::revision::Revision;
 use crate::store::dead_letters::DeadLetter;
 
@@ -64,20 +66,32 @@ pub(super) fn stands_for_the_rest(letter: &DeadLetter) -> bool {
 ///
 /// What was damaged inside of an aggregate has no format to be decoded by: unless it is a revision after all, it keeps its reason.
 pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut Notes) -> (Format, Content) {
-    let user_record = decoder.open_payload(&letter.payload, letter.message.clone().map(Arc::new));
-    let mut units = decoder.units(&user_record);
-    let content = loop {
-        match next_unit(decoder, &mut units, notes) {
-            Some((part, content)) if part == letter.part => break Some(content),
-            Some(_) => {}
-            None => break None,
-        }
-    };
+    let (format, content) = unit_of(decoder, &letter.payload, letter.message.clone().map(Arc::new), letter.part, notes);
     let content = match content {
         Some(Content::Revision(revision)) => Content::Revision(revision),
         _ if letter.error.kind == "damaged_aggregate" => Content::Fault(letter.error.clone()),
         Some(content) => content,
         None => Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
+    };
+    (format, content)
+}
+
+/// One unit of a payload, by its place in it, and the format by which it was decoded; `None` where there is no such unit.
+pub(super) fn unit_of(
+    decoder: &mut Decoder,
+    payload: &Bytes,
+    message: Option<Arc<Message>>,
+    part: u32,
+    notes: &mut Notes,
+) -> (Format, Option<Content>) {
+    let user_record = decoder.open_payload(payload, message);
+    let mut units = decoder.units(&user_record);
+    let content = loop {
+        match next_unit(decoder, &mut units, notes) {
+            Some((place, content)) if place == part => break Some(content),
+            Some(_) => {}
+            None => break None,
+        }
     };
     (user_record.format, content)
 }

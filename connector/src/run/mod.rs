@@ -28,6 +28,7 @@ mod letters;
 mod notices;
 mod parked;
 mod part;
+mod patience;
 #[cfg(feature = "kafka")]
 mod polling;
 #[cfg(any(feature = "kafka", feature = "kinesis"))]
@@ -48,6 +49,8 @@ pub mod sweep;
 pub mod sync;
 mod traffic;
 mod verdicts;
+#[cfg(feature = "local")]
+pub mod verify;
 #[cfg(feature = "kinesis")]
 pub mod worker;
 

@@ -6,22 +6,16 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
 
-use super::backoff::Waits;
-use super::deliver::interrupted;
-use super::{clock, stopped};
-use crate::error::{Error, Kind};
+use super::clock;
+use super::patience::Patience;
+use crate::error::Error;
 use crate::metrics::{Kept, Swept};
 use crate::operation::Operation;
 use crate::plan::outcome::{Class, Failure, Outcome, judge};
-use crate::plan::retry::{LONGEST_AFTER, policy};
 use crate::plan::sweep::{self, Verdict};
 use crate::record::Fault;
 use crate::sink::{Candidate, Survey, Tombstones};
-
-/// How long a request may take to end after a stop signal.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// What is to be swept.
 #[derive(Debug, Clone)]
@@ -50,8 +44,9 @@ pub async fn sweep(
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let before = sweep::before(clock::millis(), request.age);
-    let mut sweeping =
-        Sweeping { sink, request, stop, before, counts, progress, looked_at: 0, of: 0, furthest: 0, since: Instant::now(), waits: None };
+    let rights = "revsync setup --help lists the rights that a sweep needs";
+    let patience = Patience::new(sink.name(), rights, request.give_up_after, stop);
+    let mut sweeping = Sweeping { sink, request, patience, before, counts, progress, looked_at: 0, of: 0, furthest: 0 };
     let surveys = sweeping.survey().await?;
     sweeping.of = surveys.iter().map(|survey| survey.old).sum();
     for survey in surveys {
@@ -64,7 +59,7 @@ pub async fn sweep(
 struct Sweeping<'a, P> {
     sink: &'a dyn Tombstones,
     request: &'a Request,
-    stop: watch::Receiver<bool>,
+    patience: Patience,
     before: u64,
     counts: &'a mut Swept,
     progress: P,
@@ -72,9 +67,6 @@ struct Sweeping<'a, P> {
     of: u64,
     /// Pages of the index that were looked at in one go, at most.
     furthest: u64,
-    /// When something was got done last, and the waits since then.
-    since: Instant,
-    waits: Option<(Class, Waits)>,
 }
 
 impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
@@ -84,9 +76,9 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
         let mut surveys: Vec<Survey> = Vec::new();
         for name in &self.request.names {
             let found = loop {
-                match self.asked(sink.survey(name, before)).await? {
+                match self.patience.asked(sink.survey(name, before)).await? {
                     Ok(found) => break found,
-                    Err(failure) => self.wait(failure).await?,
+                    Err(failure) => self.patience.wait(failure).await?,
                 }
             };
             if found.is_empty() && self.request.must_exist {
@@ -130,7 +122,7 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
             }
             match ended? {
                 Ok(()) => return Ok(()),
-                Err(failure) => self.wait(failure).await?,
+                Err(failure) => self.patience.wait(failure).await?,
             }
         }
     }
@@ -140,7 +132,7 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
         let (sink, before) = (self.sink, self.before);
         let (mut after, mut pages) = (None, 0);
         loop {
-            let page = match self.asked(sink.page(index, before, after.take())).await? {
+            let page = match self.patience.asked(sink.page(index, before, after.take())).await? {
                 Ok(page) => page,
                 Err(failure) => return Ok(Err(failure)),
             };
@@ -160,7 +152,7 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
             // To come as far as before is no progress: a server that always loses its place would be asked for ever.
             if pages > self.furthest {
                 self.furthest = pages;
-                (self.since, self.waits) = (Instant::now(), None);
+                self.patience.progress();
             }
             (self.progress)(self.looked_at, self.of.max(self.looked_at));
         }
@@ -185,7 +177,7 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
             return Ok(Ok(()));
         }
         let (sink, deletes): (_, std::sync::Arc<[Operation]>) = (self.sink, deletes.into());
-        let replies = match self.asked(sink.write(deletes.clone())).await? {
+        let replies = match self.patience.asked(sink.write(deletes.clone())).await? {
             Ok(replies) if replies.len() == deletes.len() => replies,
             Ok(replies) => {
                 let what = format!("expected {} replies, found {}", deletes.len(), replies.len());
@@ -219,55 +211,9 @@ impl<P: FnMut(u64, u64)> Sweeping<'_, P> {
             tracing::warn!("{}: a tombstone was not removed: {fault}", sink.name());
         }
         if counts.swept > swept_before {
-            (self.since, self.waits) = (Instant::now(), None);
+            self.patience.progress();
         }
         let busy = |fault: Fault| Failure::Retry { class: Class::Throttled, what: fault.to_string(), after: None };
         Ok(throttled.map_or(Ok(()), |fault| Err(busy(fault))))
-    }
-
-    /// The answer to a request, unless the sweep is to end.
-    async fn asked<T>(&mut self, answer: impl Future<Output = T>) -> Result<T, Error> {
-        if *self.stop.borrow() {
-            return Err(interrupted());
-        }
-        let ended = async {
-            stopped(&mut self.stop).await;
-            sleep(GRACE).await;
-        };
-        tokio::select! {
-            answer = answer => Ok(answer),
-            () = ended => Err(interrupted()),
-        }
-    }
-
-    /// Waits after a failure that may pass.
-    async fn wait(&mut self, failure: Failure) -> Result<(), Error> {
-        let name = self.sink.name();
-        let (class, what, after) = match failure {
-            Failure::Retry { class, what, after } => (class, what, after.unwrap_or_default()),
-            Failure::Unauthorized { what } => {
-                return Err(Error::new(Kind::Sink, what).help("revsync setup --help lists the rights that a sweep needs"));
-            }
-            Failure::TooLarge { what, .. } | Failure::Misconfigured { what } => return Err(Error::new(Kind::Sink, what)),
-            Failure::Invalid(fault) => return Err(Error::new(Kind::Sink, format!("{name}: {fault}"))),
-        };
-        let left = self.request.give_up_after.saturating_sub(self.since.elapsed());
-        if left.is_zero() {
-            let seconds = self.request.give_up_after.as_secs_f64();
-            let what = format!("{name}: nothing was got done for {seconds}s: {what}");
-            return Err(Error::new(Kind::Pending, what).help("run the same command again: what is left is found again"));
-        }
-        let (_, waits) = match self.waits.take() {
-            Some(same) if same.0 == class => self.waits.insert(same),
-            _ => {
-                tracing::warn!("{name}: {what}; trying again");
-                self.waits.insert((class, Waits::new(policy(class))))
-            }
-        };
-        let wait = waits.next().max(after.min(LONGEST_AFTER)).min(left);
-        tokio::select! {
-            () = sleep(wait) => Ok(()),
-            () = stopped(&mut self.stop) => Err(interrupted()),
-        }
     }
 }

@@ -91,18 +91,30 @@ pub struct Candidate {
     pub source: Box<RawValue>,
 }
 
-/// Can say which documents it holds, and at which versions.
+/// Can say which documents it holds, and at which versions. Behind an alias that is the index that is written to, without the alias's filter.
 pub trait Contents: Sink {
-    /// The next documents of an index, or of what an alias means without its filter, as they stood when the first page was asked for, which shows
-    /// everything that was written before. `after` is the mark of the previous page; an empty page is the last. `None` where there is no such index.
+    /// The next documents of an index, in an order of its own. Everything that was written before the first page was asked for is among them; each
+    /// document comes once, as it was then or when its page was made. `after` is the mark of the previous page, and a page that did not come can be
+    /// asked for again with it; an empty page is the last. `None` where there is no such index.
+    ///
+    /// # Errors
+    /// [`Failure::Invalid`]: the sink no longer knows the place of the mark, so that only a beginning without one leads on. Documents that could not
+    /// be looked at are a failure, never fewer documents.
     fn holding<'a>(&'a self, index: &'a str, with: Detail, after: Option<String>) -> Pending<'a, Result<Option<Holding>, Failure>>;
 
-    /// The documents of an index with these ids as they are now, in their order, whatever a search would show yet; `None` for one that is not there.
+    /// Lets go of what is kept for a mark, where the pages are given up before the last one.
+    fn leave(&self, _after: String) -> Pending<'_, ()> {
+        Box::pin(async {})
+    }
+
+    /// The documents of an index with these ids as they are now, in their order, whatever a search would show yet; `None` for one that is not there,
+    /// as where there is no such index.
     fn held<'a>(&'a self, index: &'a str, ids: &'a [Asked], with: Detail) -> Pending<'a, Result<Vec<Option<Held>>, Failure>>;
 
-    /// Forgets the deletes that the index remembers without a document, so that what was deleted at a higher version than it is to have can be written
-    /// again. Everything else stays as it was.
-    fn forget_deletes<'a>(&'a self, index: &'a str) -> Pending<'a, Result<(), Failure>>;
+    /// Forgets the deletes of these documents that the index remembers without a document, so that what was deleted at a higher version than it is to
+    /// have can be written again. Documents and tombstones stay as they are. Where single deletes cannot be forgotten, all of the index are.
+    /// To be waited for to its end: what it changes for a moment is put back then. After a failure it can be called again.
+    fn forget_deletes<'a>(&'a self, index: &'a str, ids: &'a [Asked]) -> Pending<'a, Result<(), Failure>>;
 }
 
 /// How much of a document is wanted.
@@ -145,7 +157,7 @@ pub struct Held {
     pub routing: Option<String>,
     /// Whether it is a tombstone: a delete that is kept as a document.
     pub is_tombstone: bool,
-    /// Its content, where that was asked for.
+    /// Its content, where that was asked for and is kept; of a row of cells with its cells beside it, as [`plan::cells`](crate::plan::cells) reads them.
     pub source: Option<Box<RawValue>>,
 }
 

@@ -1,7 +1,9 @@
-//! What must survive a restart: dead letters and checkpoints.
+//! What must survive a restart: dead letters and checkpoints; and what is too much for memory: the fold of a stream.
 //!
 //! Decides nothing about what is stored, and reads no clock.
 
 pub mod checkpoints;
 pub mod dead_letters;
 mod disk;
+#[cfg(feature = "local")]
+pub mod fold;

@@ -65,7 +65,8 @@ impl Writing<'_> {
     }
 }
 
-fn read(source: &str, kept: &str) -> Option<Row> {
+/// The row that a document and what is kept of its cells come to.
+pub(super) fn read(source: &str, kept: &str) -> Option<Row> {
     let Kept { erased, versions } = serde_json::from_str(kept).ok()?;
     let values: BTreeMap<String, &RawValue> = serde_json::from_str(source).ok()?;
     if values.len() != versions.len() {

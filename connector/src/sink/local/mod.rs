@@ -4,6 +4,7 @@
 //! replay however late cannot bring a document back, with a tombstone, without one, or after it was swept. It never judges, retries or reads the text of a document for anything but search,
 //! and never has aliases, mappings or mapping conflicts: routing is stored and no part of a document's identity.
 
+mod contents;
 mod documents;
 mod merge;
 mod schema;
@@ -117,6 +118,25 @@ impl Local {
             connection.prepare(INDICES)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
         read(&lock(&self.connection)).map_err(|cause| error(&self.path, &cause))
+    }
+}
+
+impl Local {
+    /// Reads on a thread that may block.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Pending<'_, Result<T, Failure>> {
+        let connection = Arc::clone(&self.connection);
+        Box::pin(async move {
+            match tokio::task::spawn_blocking(move || question(&lock(&connection))).await {
+                Ok(answer) => answer.map_err(|cause| failure(&self.path, &cause)),
+                Err(cause) => {
+                    let what = format!("the look into {} did not end: {cause}", self.path.display());
+                    Err(Failure::Retry { class: Class::Unavailable, what, after: None })
+                }
+            }
+        })
     }
 }
 

@@ -130,8 +130,12 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         prepare(&connection)?;
-        if pragma(&connection, "user_version")? < WITH_TOMBSTONES {
+        let format = pragma(&connection, "user_version")?;
+        if format < WITH_TOMBSTONES {
             connection.execute_batch(&format!("CREATE TEMP TABLE {TOMBSTONES}"))?;
+        }
+        if format < FORMAT {
+            connection.execute_batch(&format!("CREATE TEMP TABLE {CELLS}"))?;
         }
         Ok(connection)
     };

@@ -8,10 +8,10 @@ use rusqlite::{Connection, params};
 use serde_json::value::RawValue;
 
 use super::super::{Candidate, Page, Pending, Survey, Tombstones};
-use super::{Local, failure, lock};
+use super::Local;
 use crate::operation::Target;
 use crate::plan::names::matches;
-use crate::plan::outcome::{Class, Failure};
+use crate::plan::outcome::Failure;
 use crate::plan::tombstone;
 use crate::revision::VersionType;
 
@@ -34,24 +34,6 @@ impl Tombstones for Local {
         // The mark is the last key, and keys begin at 1.
         let after = after.and_then(|mark| mark.parse().ok()).unwrap_or(0);
         self.ask(move |connection| page(connection, &index, before, after))
-    }
-}
-
-impl Local {
-    fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Pending<'_, Result<T, Failure>> {
-        let connection = Arc::clone(&self.connection);
-        Box::pin(async move {
-            match tokio::task::spawn_blocking(move || question(&lock(&connection))).await {
-                Ok(answer) => answer.map_err(|cause| failure(&self.path, &cause)),
-                Err(cause) => {
-                    let what = format!("the look into {} did not end: {cause}", self.path.display());
-                    Err(Failure::Retry { class: Class::Unavailable, what, after: None })
-                }
-            }
-        })
     }
 }
 

@@ -152,7 +152,7 @@ fn read_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::E
 }
 
 /// The stored form of a [`Message`]: `{"key":…,"headers":[["name",…]],"null_value":true}`, key and header values in Base64 or null.
-mod stored_message {
+pub(in crate::store) mod stored_message {
     use super::{Base64, Deserialize, Deserializer, Header, Message, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
@@ -164,7 +164,7 @@ mod stored_message {
         null_value: bool,
     }
 
-    pub(super) fn serialize<S: Serializer>(message: &Option<Message>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::store) fn serialize<S: Serializer>(message: &Option<Message>, serializer: S) -> Result<S::Ok, S::Error> {
         let stored = message.as_ref().map(|message| Stored {
             key: message.key.clone().map(Base64),
             headers: message.headers.iter().map(|header| (header.name.clone(), header.value.clone().map(Base64))).collect(),
@@ -173,7 +173,7 @@ mod stored_message {
         stored.serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Message>, D::Error> {
+    pub(in crate::store) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Message>, D::Error> {
         let stored = Option::<Stored>::deserialize(deserializer)?;
         let header = |(name, value): (String, Option<Base64>)| Header { name, value: value.map(|value| value.0) };
         Ok(stored.map(|stored| Message {

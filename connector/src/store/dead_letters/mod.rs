@@ -26,6 +26,8 @@ use crate::error::{Error, Kind};
 
 pub use bucket::{BucketWalk, LetterBucket};
 pub use file::{Entries, FileWalk, LetterFile};
+#[cfg(feature = "local")]
+pub(super) use letter::stored_message;
 pub use letter::{DeadLetter, FORMAT_VERSION, Large, identify};
 pub use place::{Bucket, Config, Place, Queue, Topic};
 pub use queue::{LetterQueue, QueueWalk};

@@ -1,0 +1,250 @@
+//! One comparison of the fold with the indices: each is walked once, as it stood when its walk began, and what it does not hold is found in the fold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::super::patience::Patience;
+use crate::error::Error;
+use crate::plan::fingerprint::fingerprint;
+use crate::plan::fold::{self, Class, judge};
+use crate::plan::outcome::Failure;
+use crate::sink::{Asked, Contents, Detail, Held};
+use crate::store::fold::differences::Difference;
+use crate::store::fold::{Fold, Index, Known};
+
+/// Differences that are looked up at once.
+const PORTION: u32 = 500;
+
+/// Compares, as often as it is asked to.
+pub(super) struct Comparing {
+    pub(super) sink: Arc<dyn Contents>,
+    pub(super) patience: Patience,
+    /// Indices that are compared although no revision may have come to them.
+    pub(super) named: Vec<Arc<str>>,
+    pub(super) detail: Detail,
+    /// The number of the last walk.
+    walk: i64,
+    /// Documents that each index was found to hold, without tombstones.
+    pub(super) held: BTreeMap<Index, u64>,
+    /// Indices that are not there.
+    pub(super) absent: BTreeSet<Index>,
+    /// Pages of the walk at hand that were compared in one go, at most.
+    furthest: u64,
+}
+
+impl Comparing {
+    pub(super) fn new(sink: Arc<dyn Contents>, patience: Patience, named: &[String], detail: Detail) -> Self {
+        let named = named.iter().map(|name| name.as_str().into()).collect();
+        Self { sink, patience, named, detail, walk: 0, held: BTreeMap::new(), absent: BTreeSet::new(), furthest: 0 }
+    }
+
+    /// Walks every index. `progress` hears how many documents were looked at, and of how many so far.
+    ///
+    /// # Errors
+    /// A sink that refuses or is down for too long, a stop signal; the fold cannot be used.
+    pub(super) async fn walk(&mut self, fold: &mut Fold, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+        for name in self.named.clone() {
+            fold.index(&name);
+        }
+        fold.drop_differences(None)?;
+        (self.held, self.absent) = (BTreeMap::new(), BTreeSet::new());
+        let (mut before, mut of) = (0, 0);
+        for (index, name) in (0..).zip(fold.indices().to_vec()) {
+            self.furthest = 0;
+            let looked_at = loop {
+                let mut so_far = 0;
+                let mut total = 0;
+                let walked = self.index(index, &name, fold, |more, all| {
+                    (so_far, total) = (so_far + more, all.unwrap_or(total));
+                    progress(before + so_far, (of + total).max(before + so_far));
+                });
+                match walked.await? {
+                    Ok(()) => {
+                        of += total.max(so_far);
+                        break so_far;
+                    }
+                    Err(failure) => {
+                        self.patience.wait(failure).await?;
+                        fold.drop_differences(Some(index))?;
+                    }
+                }
+            };
+            before += looked_at;
+        }
+        Ok(())
+    }
+
+    async fn index(
+        &mut self,
+        index: Index,
+        name: &Arc<str>,
+        fold: &mut Fold,
+        mut progress: impl FnMut(u64, Option<u64>),
+    ) -> Result<Result<(), Failure>, Error> {
+        self.walk += 1;
+        self.held.insert(index, 0);
+        let (mut after, mut pages) = (None, 0);
+        loop {
+            let page = match self.patience.asked(self.sink.holding(name, self.detail, after.take())).await? {
+                Ok(Some(page)) => page,
+                Ok(None) => {
+                    self.absent.insert(index);
+                    break;
+                }
+                Err(failure) => return Ok(Err(failure)),
+            };
+            if page.found.is_empty() {
+                break;
+            }
+            after = Some(page.next);
+            let walk = self.walk;
+            fold.together(|fold| page.found.iter().try_for_each(|held| compare(fold, index, held, walk)))?;
+            *self.held.entry(index).or_default() += page.found.iter().filter(|held| !held.is_tombstone).count() as u64;
+            pages += 1;
+            // To come as far as before is no progress: a server that always loses its place would be asked for ever.
+            if pages > self.furthest {
+                self.furthest = pages;
+                self.patience.progress();
+            }
+            progress(page.found.len() as u64, page.total);
+        }
+        self.rest(index, fold).map(Ok)
+    }
+
+    /// What the index was not found to hold.
+    fn rest(&self, index: Index, fold: &mut Fold) -> Result<(), Error> {
+        let mut after = String::new();
+        loop {
+            let unseen = fold.unseen(index, self.walk, &after, 2_000)?;
+            let Some((last, _)) = unseen.last() else { return Ok(()) };
+            after.clone_from(last);
+            fold.together(|fold| {
+                for (id, known) in &unseen {
+                    if let Some(difference) = difference(index, id, Some(known), None) {
+                        fold.note(&difference)?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+    }
+
+    /// Looks up what the walk said is missing, stale, resurrected or redacted: a pipeline may have written it meanwhile. What is newer than the fold by now
+    /// is no difference.
+    ///
+    /// # Errors
+    /// As [`walk`](Self::walk).
+    pub(super) async fn look_again(&mut self, fold: &mut Fold) -> Result<(), Error> {
+        for class in [Class::Missing, Class::Stale, Class::Resurrected, Class::RedactedPresent] {
+            let mut after = 0;
+            loop {
+                let portion = fold.differences(class, after, PORTION)?;
+                let Some((last, _)) = portion.last() else { break };
+                after = *last;
+                for index in portion.iter().map(|(_, difference)| difference.index).collect::<BTreeSet<_>>() {
+                    if self.absent.contains(&index) {
+                        continue;
+                    }
+                    let of: Vec<&(i64, Difference)> = portion.iter().filter(|(_, difference)| difference.index == index).collect();
+                    let asked: Vec<Asked> =
+                        of.iter().map(|(_, difference)| Asked { id: difference.id.clone(), routing: difference.routing.clone() }).collect();
+                    let found = self.held(&fold.name(index), &asked).await?;
+                    fold.together(|fold| {
+                        of.iter().zip(&found).try_for_each(|((key, noted), held)| judge_again(fold, *key, noted, held.as_ref()))
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn held(&mut self, name: &str, asked: &[Asked]) -> Result<Vec<Option<Held>>, Error> {
+        loop {
+            match self.patience.asked(self.sink.held(name, asked, self.detail)).await? {
+                Ok(found) if found.len() == asked.len() => {
+                    self.patience.progress();
+                    return Ok(found);
+                }
+                Ok(found) => {
+                    let what = format!("expected {} answers, found {}", asked.len(), found.len());
+                    self.patience.wait(Failure::Retry { class: crate::plan::outcome::Class::Unavailable, what, after: None }).await?;
+                }
+                Err(failure) => self.patience.wait(failure).await?,
+            }
+        }
+    }
+
+    /// Judges what was foreign or ahead once more, at the versions that were found: the fold has more records by now.
+    ///
+    /// # Errors
+    /// The fold cannot be used.
+    pub(super) fn judge_newer(fold: &mut Fold) -> Result<(), Error> {
+        for class in [Class::Foreign, Class::Ahead] {
+            let mut after = 0;
+            loop {
+                let portion = fold.differences(class, after, PORTION)?;
+                let Some((last, _)) = portion.last() else { break };
+                after = *last;
+                fold.together(|fold| {
+                    for (key, noted) in &portion {
+                        let known = fold.known(noted.index, &noted.id)?.filter(|known| known.routing == noted.routing);
+                        let held = noted.held.map(|version| fold::Held { version, is_tombstone: noted.is_tombstone, is_other: false });
+                        let class = judge(known.as_ref().map(|known| &known.folded), held).map(|(class, _)| class);
+                        if !matches!(class, Some(Class::Foreign | Class::Ahead)) {
+                            fold.drop_difference(*key)?;
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn compare(fold: &mut Fold, index: Index, held: &Held, walk: i64) -> Result<(), Error> {
+    let known = fold.known(index, &held.id)?.filter(|known| known.routing == held.routing);
+    if known.is_some() {
+        fold.see(index, &held.id, walk)?;
+    }
+    difference(index, &held.id, known.as_ref(), Some(held)).map_or(Ok(()), |difference| fold.note(&difference))
+}
+
+fn judge_again(fold: &mut Fold, key: i64, noted: &Difference, held: Option<&Held>) -> Result<(), Error> {
+    let known = fold.known(noted.index, &noted.id)?;
+    let held = held.filter(|held| known.as_ref().is_some_and(|known| known.routing == held.routing));
+    match difference(noted.index, &noted.id, known.as_ref(), held) {
+        Some(now) if now.class != Class::Ahead => {
+            if now == *noted {
+                Ok(())
+            } else {
+                fold.renote(key, &now)
+            }
+        }
+        _ => fold.drop_difference(key),
+    }
+}
+
+/// What is wrong with what is held under an id.
+fn difference(index: Index, id: &str, known: Option<&Known>, held: Option<&Held>) -> Option<Difference> {
+    let newest = known.and_then(|known| known.folded.newest);
+    let is_other = || {
+        let (source, content) = (held?.source.as_ref()?, known?.content?);
+        Some(newest?.version == held?.version && fingerprint(source.get().as_bytes()) != content)
+    };
+    let is_other = held.is_some_and(|held| !held.is_tombstone) && is_other().unwrap_or(false);
+    let as_held = held.map(|held| fold::Held { version: held.version, is_tombstone: held.is_tombstone, is_other });
+    let (class, mend) = judge(known.map(|known| &known.folded), as_held)?;
+    let routing = held.map_or_else(|| known.and_then(|known| known.routing.clone()), |held| held.routing.clone());
+    Some(Difference {
+        class,
+        index,
+        id: id.to_owned(),
+        routing,
+        held: held.map(|held| held.version),
+        is_tombstone: held.is_some_and(|held| held.is_tombstone),
+        folded: known.and_then(|known| known.folded.version()),
+        is_other: is_other && class == Class::Stale,
+        mend,
+    })
+}

@@ -1,0 +1,139 @@
+//! Records into the fold: decoded and planned as for a delivery, and written nowhere else.
+
+use std::sync::Arc;
+
+use super::super::intake;
+use crate::codec::{self, Content, Decoder};
+use crate::error::Error;
+use crate::metrics::{Notes, Skip};
+use crate::operation::{Operation, Target};
+use crate::plan::fingerprint::fingerprint;
+use crate::plan::fold::{Said, State};
+use crate::plan::mapping::{Mapping, Planned};
+use crate::record::{Fault, Record};
+use crate::revision::{Change, Revision};
+use crate::store::fold::{Fold, Saying, Unit};
+
+/// What was read of a stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Units.
+    pub units: u64,
+    /// Units that can never be written: a delivery makes dead letters of them.
+    pub unusable: u64,
+    /// Where the first of them is, and why.
+    pub first_unusable: Option<String>,
+    /// Bytes of records.
+    pub bytes: u64,
+}
+
+/// Takes records in.
+pub(super) struct Folding {
+    decoder: Decoder,
+    mapping: Mapping,
+    /// Whether contents are compared.
+    contents: bool,
+    pub(super) read: Read,
+}
+
+impl Folding {
+    pub(super) fn new(decoder: Decoder, mapping: Mapping, contents: bool) -> Self {
+        Self { decoder, mapping, contents, read: Read::default() }
+    }
+
+    /// Takes records in.
+    ///
+    /// # Errors
+    /// What would end a delivery too: two tables in one index, records of which nobody said what they hold. The fold cannot be written.
+    pub(super) fn fold(&mut self, records: &[Record], fold: &mut Fold) -> Result<(), Error> {
+        fold.together(|fold| records.iter().try_for_each(|record| self.record(record, fold)))
+    }
+
+    fn record(&mut self, record: &Record, fold: &mut Fold) -> Result<(), Error> {
+        self.read.bytes += record.data.len() as u64;
+        let mut user_records = intake::open(&mut self.decoder, record);
+        let (mut number, mut notes) = (0, Notes::default());
+        while let Some(user_record) = intake::next_user_record(&mut self.decoder, &mut user_records, record) {
+            let mut units = self.decoder.units(&user_record);
+            while let Some((part, content)) = intake::next_unit(&mut self.decoder, &mut units, &mut notes) {
+                self.read.units += 1;
+                let unit = || Unit {
+                    origin: Arc::clone(&record.origin),
+                    position: codec::position(&record.position, user_record.sub),
+                    unit: number,
+                    part,
+                    payload: user_record.payload.clone(),
+                    message: user_record.message.clone(),
+                };
+                match content {
+                    Content::Skip(_) => {}
+                    Content::Refused(error) => return Err(error),
+                    Content::Fault(fault) => self.unusable(record, &fault),
+                    Content::Revision(revision) => self.revision(record, revision, unit, fold)?,
+                }
+                number += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn unusable(&mut self, record: &Record, fault: &Fault) {
+        self.read.unusable += 1;
+        self.read.first_unusable.get_or_insert_with(|| format!("{} at {}: {fault}", record.origin, record.position));
+    }
+
+    fn revision(&mut self, record: &Record, revision: Revision, unit: impl FnOnce() -> Unit, fold: &mut Fold) -> Result<(), Error> {
+        let is_redaction = revision.change == Change::Redaction;
+        let about =
+            Revision { table: Arc::clone(&revision.table), id: revision.id.clone(), change: Change::Delete, metadata: None, ..revision };
+        let (operation, said) = match intake::plan(&mut self.mapping, revision)?.0 {
+            Planned::Operation(operation) => {
+                let state = match &operation {
+                    Operation::Index { .. } => State::Document,
+                    Operation::Delete { .. } => State::Deleted,
+                    Operation::Tombstone { .. } => State::Tombstone,
+                    Operation::Merge { .. } => return Err(cells(&about.table)),
+                };
+                (Some(operation), Said::Is(state))
+            }
+            Planned::Skip(Skip::Redacted) if is_redaction => (None, Said::Redacted),
+            Planned::Skip(_) => (None, Said::Nothing),
+            Planned::Fault(fault) => {
+                self.unusable(record, &fault);
+                (None, Said::Nothing)
+            }
+        };
+        let of_id;
+        let target: &Target = match &operation {
+            Some(operation) => operation.target(),
+            None => match self.mapping.target(&about)? {
+                Some(target) => {
+                    of_id = target;
+                    &of_id
+                }
+                None => return Ok(()),
+            },
+        };
+        let content = match &operation {
+            Some(Operation::Index { document, .. }) if self.contents => Some(fingerprint(document.as_bytes())),
+            _ => None,
+        };
+        let saying = Saying {
+            index: &target.index,
+            id: &target.id,
+            routing: target.routing.as_deref(),
+            said,
+            version: target.version,
+            version_type: target.version_type,
+            content,
+        };
+        fold.take(&saying, unit)
+    }
+}
+
+fn cells(table: &str) -> Error {
+    Error::usage(format!(
+        "verify: rows of the table \"{table}\" are put together from cells, each at a version of its own, which is not compared yet"
+    ))
+    .help("leave the table out by rules for the others ([[table]]); revsync sync brings its rows up to date again at any time")
+}

@@ -1,0 +1,199 @@
+//! The repair: exactly the operations that mend what was found, through the line that delivers everything.
+//!
+//! What is foreign is deleted only where there is no doubt that the stream has everything, or where that was said. An index that remembers a delete at a
+//! higher version than it should is made to forget, and then told anew of every delete that the stream has.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::deliver::{Deliver, interrupted};
+use super::super::{clock, stopped};
+use super::{Findings, Step, Verifying};
+use crate::error::Error;
+use crate::operation::{Operation, Target};
+use crate::plan::deletes::IndexDeletes;
+use crate::plan::fold::{Class, Mend};
+use crate::plan::mapping::Deletes;
+use crate::revision::VersionType;
+use crate::store::fold::Index;
+use crate::store::fold::differences::Difference;
+
+/// Comparisons after which what is left stays: of an index that others write to something may be left for ever.
+const ROUNDS: usize = 3;
+
+/// How long what is under way may take after something went wrong.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Differences that are read at once.
+const PORTION: u32 = 500;
+
+/// How what was found is to be mended.
+pub struct Repair {
+    /// The line to the sink.
+    pub deliver: Deliver,
+    /// What deletes are in each index.
+    pub deletes: IndexDeletes,
+    /// Whether the source drops records after a time, so that a document that it does not know may be older than that.
+    pub drops_records: bool,
+    /// Foreign documents are deleted although they may be none.
+    pub force: bool,
+}
+
+impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
+    /// Mends what the last comparison found, and compares again.
+    pub(super) async fn repair(&mut self, mut repair: Repair, findings: &mut Findings) -> Result<(), Error> {
+        let mut stop = self.stop.clone();
+        let result = tokio::select! {
+            biased;
+            () = stopped(&mut stop) => Err(interrupted()),
+            mended = self.rounds(&mut repair, findings) => mended,
+        };
+        if result.is_err() {
+            repair.deliver.stop(GRACE).await;
+        }
+        findings.repaired = Some(repair.deliver.counts());
+        result
+    }
+
+    async fn rounds(&mut self, repair: &mut Repair, findings: &mut Findings) -> Result<(), Error> {
+        let mut forgotten = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let stale = repair.deliver.counts().stale;
+            let kept = self.kept(repair, findings)?;
+            self.mend(repair, &kept).await?;
+            for index in &forgotten {
+                self.delete_again(repair, *index).await?;
+            }
+            repair.deliver.finish().await?;
+            self.compare(findings).await?;
+            // Nothing is held, and what should be was refused as older than something: a delete is remembered.
+            let refused = repair.deliver.counts().stale > stale;
+            forgotten = if refused { self.with_missing()? } else { BTreeSet::new() };
+            if forgotten.is_empty() {
+                return Ok(());
+            }
+            for index in &forgotten {
+                self.forget(*index, findings).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The indices of which foreign documents stay.
+    fn kept(&self, repair: &Repair, findings: &mut Findings) -> Result<BTreeSet<Index>, Error> {
+        let mut kept = BTreeSet::new();
+        for index in (0..).take(self.fold.indices().len()) {
+            let foreign = self.fold.count_in(Class::Foreign, index)?;
+            let held = self.comparing.held.get(&index).copied().unwrap_or_default();
+            let why = match (repair.drops_records, self.folding.read.unusable, findings.is_complete) {
+                _ if foreign == 0 || repair.force => continue,
+                (true, ..) => "the source drops its records after a time, and these may be older",
+                (_, 1.., _) => "the source has records that cannot be used, and these may be theirs",
+                (_, _, false) => "the source could not be read completely",
+                _ if foreign > held / 2 => {
+                    "they are more than half of the index: it may be another one, or the source only a part of the stream"
+                }
+                _ => continue,
+            };
+            kept.insert(index);
+            let remark = format!("{}: {foreign} foreign documents stay, because {why}; --force deletes them", self.fold.name(index));
+            if !findings.remarks.contains(&remark) {
+                findings.remarks.push(remark);
+            }
+        }
+        Ok(kept)
+    }
+
+    async fn mend(&mut self, repair: &mut Repair, kept: &BTreeSet<Index>) -> Result<(), Error> {
+        // First what stands where something else has to go, or under another routing value.
+        for erases in [true, false] {
+            for class in Class::ALL {
+                let mut after = 0;
+                loop {
+                    let portion = self.fold.differences(class, after, PORTION)?;
+                    let Some((last, _)) = portion.last() else { break };
+                    after = *last;
+                    for (key, difference) in portion {
+                        match difference.mend {
+                            Mend::Erase(_) if class == Class::Foreign && kept.contains(&difference.index) => {}
+                            Mend::Erase(version) if erases => {
+                                let operation = self.erasure(repair, &difference, version);
+                                repair.deliver.push_operation(operation, key.unsigned_abs()).await?;
+                            }
+                            Mend::Newest if !erases => self.send(repair, difference.index, &difference.id).await?,
+                            Mend::Newest | Mend::Erase(_) | Mend::Nothing => {}
+                        }
+                    }
+                    (self.progress)(Step::Mending(&repair.deliver.counts()));
+                }
+            }
+            repair.deliver.finish().await?;
+        }
+        Ok(())
+    }
+
+    fn erasure(&self, repair: &Repair, difference: &Difference, version: u64) -> Operation {
+        let target = Target {
+            index: self.fold.name(difference.index),
+            id: difference.id.clone(),
+            version,
+            version_type: VersionType::ExternalGte,
+            routing: difference.routing.clone(),
+        };
+        // What was redacted may be delivered again, and a tombstone stands against it; of what is foreign the stream has nothing.
+        if difference.class == Class::RedactedPresent && repair.deletes.may(&target.index, Deletes::Tombstone) {
+            return Operation::Tombstone { target, time: clock::millis() };
+        }
+        Operation::Delete { target }
+    }
+
+    async fn send(&mut self, repair: &mut Repair, index: Index, id: &str) -> Result<(), Error> {
+        match self.fold.unit(index, id)? {
+            Some(unit) => repair.deliver.push_again(&unit).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Indices that hold nothing where they should.
+    fn with_missing(&self) -> Result<BTreeSet<Index>, Error> {
+        let mut found = BTreeSet::new();
+        for index in (0..).take(self.fold.indices().len()) {
+            if self.fold.count_in(Class::Missing, index)? > 0 {
+                found.insert(index);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn forget(&mut self, index: Index, findings: &mut Findings) -> Result<(), Error> {
+        let name = self.fold.name(index);
+        loop {
+            match self.comparing.patience.asked(self.comparing.sink.forget_deletes(&name)).await? {
+                Ok(()) => break,
+                Err(failure) => self.comparing.patience.wait(failure).await?,
+            }
+        }
+        let remark = format!(
+            "{name}: it remembered deletes at higher versions than the stream has; it was made to forget every delete that it remembered without a \
+             document, and is told anew of those that the stream has"
+        );
+        if !findings.remarks.contains(&remark) {
+            findings.remarks.push(remark);
+        }
+        Ok(())
+    }
+
+    /// Sends every delete of an index again, so that it is remembered.
+    async fn delete_again(&mut self, repair: &mut Repair, index: Index) -> Result<(), Error> {
+        let mut after = String::new();
+        loop {
+            let deleted = self.fold.deleted(index, &after, PORTION)?;
+            let Some(last) = deleted.last() else { return Ok(()) };
+            after.clone_from(last);
+            for id in &deleted {
+                self.send(repair, index, id).await?;
+            }
+            (self.progress)(Step::Mending(&repair.deliver.counts()));
+        }
+    }
+}
