@@ -4,6 +4,7 @@
 //! enough, is decided in [`plan::bounds`](crate::plan::bounds). Saves nothing, and delivers nothing.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,14 @@ pub struct Settings {
     pub stops_on_data_loss: bool,
 }
 
+/// A shard that cannot be read at present.
+#[derive(Debug)]
+struct Trouble {
+    since: Instant,
+    class: Class,
+    what: String,
+}
+
 /// A stream that is read to its bound.
 #[derive(Debug)]
 pub struct Bounded {
@@ -52,14 +61,15 @@ pub struct Bounded {
     reading: Reading,
     news: Receiver<News>,
     stream: Stream,
+    /// The shards as they were listed last.
+    listed: Vec<Listed>,
     /// When the bound was taken.
     taken: Instant,
     /// The time from which on the stream may have records, in milliseconds since 1970.
     oldest: u64,
     /// What was read and is not all handed over yet.
     at_hand: Option<(Read, usize)>,
-    /// Since when shards cannot be read, and why.
-    troubled: HashMap<Arc<str>, (Instant, String)>,
+    troubled: HashMap<Arc<str>, Trouble>,
     has_lost: bool,
 }
 
@@ -76,6 +86,7 @@ impl Bounded {
         let kept = bound.saturating_sub(kinesis.retention().as_millis() as u64);
         let mut scan = Self {
             stream: Stream::new(&listed, bound, settings.patience),
+            listed,
             taken: Instant::now(),
             oldest: kinesis.created().map_or(kept, |created| kept.max(created)).min(bound),
             kinesis,
@@ -87,7 +98,7 @@ impl Bounded {
             troubled: HashMap::new(),
             has_lost: false,
         };
-        scan.begin(&listed)?;
+        scan.begin()?;
         Ok(scan)
     }
 
@@ -120,11 +131,12 @@ impl Bounded {
         let (listed, bound) = bound(&self.kinesis).await?;
         self.taken = Instant::now();
         self.stream.extend(&listed, bound);
-        self.begin(&listed)
+        self.listed = listed;
+        self.begin()
     }
 
-    fn begin(&mut self, listed: &[Listed]) -> Result<(), Error> {
-        let plan = self.stream.begin(listed);
+    fn begin(&mut self) -> Result<(), Error> {
+        let plan = self.stream.begin(&self.listed);
         for shard in plan.vanished {
             let what = format!("the stream does not have the shard {shard} any more");
             tracing::error!("records were lost before they were read: {what}");
@@ -150,16 +162,23 @@ impl Bounded {
                 self.reading.stop(&shard);
                 self.troubled.remove(&shard);
                 self.stream.ended(&shard);
-                let (listed, _) = listed(&self.kinesis).await?;
-                self.begin(&listed)?;
+                let has_child = |listed: &Listed| listed.parents.iter().any(|parent| **parent == *shard);
+                if !self.listed.iter().any(has_child) {
+                    (self.listed, _) = listed(&self.kinesis).await?;
+                }
+                self.begin()?;
             }
             What::Loss { what, .. } => self.lost(&format!("{shard}: {what}"))?,
-            What::Trouble { class: Class::Refused, what } => {
-                return Err(self.kinesis.error(&Failure::Again { class: Class::Refused, what }));
-            }
-            What::Trouble { what, .. } => {
-                self.troubled.entry(shard).or_insert_with(|| (Instant::now(), String::new())).1 = what;
-            }
+            What::Trouble { class, what } => match self.troubled.entry(shard) {
+                // Credentials that have just run out are new the next time.
+                Entry::Occupied(known) if class == Class::Refused && known.get().class == class => {
+                    return Err(self.kinesis.error(&Failure::Again { class, what }));
+                }
+                Entry::Occupied(mut known) => (known.get_mut().class, known.get_mut().what) = (class, what),
+                Entry::Vacant(unknown) => {
+                    unknown.insert(Trouble { since: Instant::now(), class, what });
+                }
+            },
             What::Fine => drop(self.troubled.remove(&shard)),
             What::Failed(error) => return Err(error),
         }
@@ -216,7 +235,9 @@ impl Bounded {
     }
 
     fn look_at_the_time(&self) -> Result<(), Error> {
-        let Some((shard, (_, what))) = self.troubled.iter().find(|(_, (since, _))| since.elapsed() >= SILENCE) else { return Ok(()) };
+        let Some((shard, Trouble { what, .. })) = self.troubled.iter().find(|(_, trouble)| trouble.since.elapsed() >= SILENCE) else {
+            return Ok(());
+        };
         let what =
             format!("source: the shard {shard} of {} could not be read for {} s: {what}", self.kinesis.described(), SILENCE.as_secs());
         Err(Error::new(Kind::Source, what).help("nothing is lost: run the same command again when it can be read"))
