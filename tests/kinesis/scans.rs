@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use revsync::record::Record;
 use revsync::run::bounded::{Bounded, Settings};
-use revsync::source::scan::Pages as _;
+use revsync::source::scan::{Length, Pages as _};
 
 use crate::aws::{CREDENTIALS, Emulator};
 use crate::command::{Done, Folder, revision};
@@ -156,8 +156,11 @@ fn explain_and_mapping_read_a_stream_and_nothing_comes_of_it(emulator: &'static 
 
 /// Reads on to the bound.
 async fn rest(scan: &mut Bounded) -> Vec<String> {
-    let mut read: Vec<Record> = Vec::new();
+    let Length::Time(total) = scan.total() else { panic!("a stream has a length in time: {:?}", scan.total()) };
+    let (mut read, mut so_far): (Vec<Record>, _) = (Vec::new(), 0);
     while let Some(page) = scan.next(100).await.unwrap() {
+        assert!((so_far..=u64::try_from(total.as_millis()).unwrap()).contains(&page.read), "{} of {total:?}", page.read);
+        so_far = page.read;
         read.extend(page.records);
     }
     let mut read: Vec<String> = read.iter().map(text).collect();

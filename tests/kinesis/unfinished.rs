@@ -15,6 +15,7 @@ use crate::command::{Done, Folder, revision};
 use crate::connect;
 use crate::follower::{ROOM, now, text};
 use crate::script::{ScriptedStream, Shard, refuses};
+use crate::scripted_aws::HANGS_UP;
 
 const FAST: Settings = Settings { interval: SOONEST, patience: Duration::from_secs(60), room: ROOM, stops_on_data_loss: false };
 
@@ -233,6 +234,19 @@ async fn a_shard_that_vanishes_while_it_is_scanned_is_a_loss_and_the_scan_is_not
         }
     };
     assert!(error.what.contains("data loss in shard-0") && error.to_string().contains("on_data_loss"), "{error}");
+}
+
+#[tokio::test]
+async fn a_shard_that_does_not_answer_any_more_ends_a_scan_and_what_was_read_before_is_delivered() {
+    let stream = ScriptedStream::start(vec![Shard { behind: ODD, ..of_notes("shard-0", 3) }]).await;
+    stream.instead(|request, before| {
+        let is_read = before.iter().any(|request| request.action == "GetRecords");
+        (request.action == "GetRecords" && is_read).then(|| (HANGS_UP, String::new()))
+    });
+    let done = run(&stream, &["--json", "sync", "--idle-time-between-reads", "200ms", "--shard-timeout", "1s"]).await.balanced();
+    assert_eq!((done.exit, done.count("indexed")), (2, 3), "{}", done.err);
+    assert!(done.err.contains("the shard shard-0 of the stream scripted in eu-west-1"), "{}", done.err);
+    assert!(done.err.contains("could not be read for 1s"), "{}", done.err);
 }
 
 #[tokio::test]

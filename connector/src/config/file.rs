@@ -73,7 +73,7 @@ pub struct SourceSection {
     /// a second that a shard allows, the rest is left to its other readers. `run` goes by what it finds. Default: `1s`.
     pub idle_time_between_reads: Span,
     /// How long a shard of Kinesis may come no nearer to its end before a scan gives it up: then it is said that the scan is not proven
-    /// complete, and the exit code is 1. Default: `1m`.
+    /// complete, and the exit code is 1; and how long it may not answer before the scan fails. Default: `1m`.
     pub shard_timeout: Span,
     /// The consumer group of `run` on Kafka. Default: the pipeline's name.
     pub group: Option<String>,

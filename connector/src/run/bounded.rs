@@ -26,8 +26,6 @@ use crate::source::scan::{Length, Page, Pages};
 
 /// How long news are waited for before it is looked at the time.
 const TURN: Duration = Duration::from_millis(500);
-/// After so long without an answer of a shard a scan gives up.
-const SILENCE: Duration = Duration::from_secs(60);
 /// A `Date` header has whole seconds: the time of the answer may be so much later.
 const ROUNDED: u64 = 1_000;
 
@@ -36,7 +34,8 @@ const ROUNDED: u64 = 1_000;
 pub struct Settings {
     /// How soon a shard is read again, 200 ms at the least.
     pub interval: Duration,
-    /// How long a shard may come no nearer to its end before it is given up, and said not to be proven complete.
+    /// How long a shard may come no nearer to its end before it is given up, and said not to be proven complete; and how long it may not answer
+    /// before the scan is given up.
     pub patience: Duration,
     /// The memory that what was read and not handed over yet may have, in bytes.
     pub room: usize,
@@ -80,7 +79,7 @@ impl Bounded {
     /// The stream cannot be asked.
     pub async fn open(kinesis: Kinesis, settings: Settings) -> Result<Self, Error> {
         let kinesis = Arc::new(kinesis);
-        let (listed, bound) = bound(&kinesis).await?;
+        let (listed, bound) = bound(&kinesis, settings.patience).await?;
         let (reading, news) = Reading::every(settings.interval, Arc::clone(&kinesis), settings.room);
         // Lossless for the next 500 million years.
         let kept = bound.saturating_sub(kinesis.retention().as_millis() as u64);
@@ -105,7 +104,7 @@ impl Bounded {
     /// The next records, as [`Scan::read`](crate::source::scan::Scan::read) gives them.
     ///
     /// # Errors
-    /// A shard did not answer for a minute, the stream is gone or may not be read, or records were lost where that is to end the scan.
+    /// A shard did not answer for too long, the stream is gone or may not be read, or records were lost where that is to end the scan.
     pub async fn next(&mut self, budget: usize) -> Result<Option<Page>, Error> {
         loop {
             if let Some(page) = self.hand_over(budget) {
@@ -128,7 +127,7 @@ impl Bounded {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn go_on(&mut self) -> Result<(), Error> {
-        let (listed, bound) = bound(&self.kinesis).await?;
+        let (listed, bound) = bound(&self.kinesis, self.settings.patience).await?;
         self.taken = Instant::now();
         self.stream.extend(&listed, bound);
         self.listed = listed;
@@ -164,7 +163,7 @@ impl Bounded {
                 self.stream.ended(&shard);
                 let has_child = |listed: &Listed| listed.parents.iter().any(|parent| **parent == *shard);
                 if !self.listed.iter().any(has_child) {
-                    (self.listed, _) = listed(&self.kinesis).await?;
+                    (self.listed, _) = listed(&self.kinesis, self.settings.patience).await?;
                 }
                 self.begin()?;
             }
@@ -235,11 +234,13 @@ impl Bounded {
     }
 
     fn look_at_the_time(&self) -> Result<(), Error> {
-        let Some((shard, Trouble { what, .. })) = self.troubled.iter().find(|(_, trouble)| trouble.since.elapsed() >= SILENCE) else {
+        let Some((shard, Trouble { what, .. })) =
+            self.troubled.iter().find(|(_, trouble)| trouble.since.elapsed() >= self.settings.patience)
+        else {
             return Ok(());
         };
-        let what =
-            format!("source: the shard {shard} of {} could not be read for {} s: {what}", self.kinesis.described(), SILENCE.as_secs());
+        let (stream, patience) = (self.kinesis.described(), self.settings.patience);
+        let what = format!("source: the shard {shard} of {stream} could not be read for {patience:?}: {what}");
         Err(Error::new(Kind::Source, what).help("nothing is lost: run the same command again when it can be read"))
     }
 }
@@ -265,8 +266,8 @@ impl Pages for Bounded {
 }
 
 /// The shards that there are now, and the time by the clock of the service: no earlier than it is.
-async fn bound(kinesis: &Kinesis) -> Result<(Vec<Listed>, u64), Error> {
-    let (listed, date) = listed(kinesis).await?;
+async fn bound(kinesis: &Kinesis, patience: Duration) -> Result<(Vec<Listed>, u64), Error> {
+    let (listed, date) = listed(kinesis, patience).await?;
     let bound = date.map(|date| date + ROUNDED).unwrap_or_else(|| {
         tracing::warn!("{} does not say what time it is: the scan goes by the clock of this machine", kinesis.described());
         clock::millis()
@@ -275,12 +276,12 @@ async fn bound(kinesis: &Kinesis) -> Result<(Vec<Listed>, u64), Error> {
 }
 
 /// The shards that there are now, and the time of the answer.
-async fn listed(kinesis: &Kinesis) -> Result<(Vec<Listed>, Option<u64>), Error> {
+async fn listed(kinesis: &Kinesis, patience: Duration) -> Result<(Vec<Listed>, Option<u64>), Error> {
     let since = Instant::now();
     let mut waits = None;
     loop {
         match kinesis.shards_and_time().await {
-            Err(Failure::Again { class: class @ (Class::Throttled | Class::Unavailable), .. }) if since.elapsed() < SILENCE => {
+            Err(Failure::Again { class: class @ (Class::Throttled | Class::Unavailable), .. }) if since.elapsed() < patience => {
                 sleep(waits.get_or_insert_with(|| Waits::new(policy(class))).next()).await;
             }
             // What was read before is delivered, which it would not be where the sink is what does not answer.
