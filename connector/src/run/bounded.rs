@@ -113,10 +113,9 @@ impl Bounded {
             if self.stream.is_over() {
                 return Ok(None);
             }
-            match timeout(TURN, self.news.recv()).await {
-                Ok(Some(news)) => self.hear(news).await?,
-                // It holds a sender itself: they never end.
-                Ok(None) | Err(_) => {}
+            // It holds a sender itself: they never end.
+            if let Ok(Some(news)) = timeout(TURN, self.news.recv()).await {
+                self.hear(news).await?;
             }
             self.look_at_the_time()?;
         }
