@@ -27,6 +27,7 @@ mod sweep;
 mod sync;
 mod table;
 mod terminal;
+mod verify;
 
 pub use log::may_be_told;
 pub use options::Global;
@@ -96,6 +97,7 @@ pub enum Command {
     Mapping(mapping::Arguments),
     Setup(setup::Arguments),
     Check(check::Arguments),
+    Verify(verify::Arguments),
     Sweep(sweep::Arguments),
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
@@ -203,6 +205,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Mapping(arguments) => mapping::run(arguments, &context).await,
         Command::Setup(arguments) => setup::run(arguments, &context).await,
         Command::Check(arguments) => check::run(arguments, &context).await,
+        Command::Verify(arguments) => verify::run(arguments, &context).await,
         Command::Sweep(arguments) => sweep::run(arguments, &context).await,
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,

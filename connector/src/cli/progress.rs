@@ -44,6 +44,29 @@ impl Progress {
         Self(bar)
     }
 
+    /// A bar up to a number of documents, which shows with the first call of [`reach`](Self::reach).
+    pub fn of_documents(bars: &MultiProgress) -> Self {
+        let bar = bars.add(ProgressBar::no_length());
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3}%  {human_pos} documents, {eta} left") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self(bar)
+    }
+
+    /// A count of units that were read after the end that was known.
+    pub fn of_units(bars: &MultiProgress) -> Self {
+        let bar = bars.add(ProgressBar::no_length());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// Shows how much of the source was read, and how many units that were.
+    pub fn read(&self, read: u64, units: u64) {
+        self.update(read, &Counts { received: units, ..Counts::default() });
+    }
+
     /// Shows how many were looked at, and of how many.
     pub fn reach(&self, looked_at: u64, of: u64) {
         self.0.set_length(of);

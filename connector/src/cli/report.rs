@@ -111,6 +111,13 @@ pub(super) struct Row {
     tone: Tone,
 }
 
+impl Row {
+    /// Whether there is anything to say.
+    pub(super) fn counted(&self) -> bool {
+        self.count > 0
+    }
+}
+
 pub(super) fn plain(name: &'static str, count: u64, meaning: &'static str) -> Row {
     Row { name, count, meaning, tone: Tone::Plain }
 }
@@ -119,7 +126,8 @@ pub(super) fn attention(name: &'static str, count: u64, meaning: &'static str) -
     Row { name, count, meaning, tone: Tone::Attention }
 }
 
-fn rows(counts: &Counts) -> Vec<Row> {
+/// What was counted.
+pub(super) fn rows(counts: &Counts) -> Vec<Row> {
     let mut rows = vec![
         plain("indexed", counts.indexed, "documents written"),
         plain("deleted", counts.deleted, "documents deleted"),
@@ -133,7 +141,7 @@ fn rows(counts: &Counts) -> Vec<Row> {
     }));
     rows.push(attention("dead letters", counts.dead_letters, "can never succeed; stored with the reason"));
     rows.push(attention("pending", counts.pending, "read, but not settled; the next run sends them"));
-    rows.retain(|row| row.count > 0);
+    rows.retain(Row::counted);
     rows
 }
 

@@ -7,7 +7,7 @@ use super::super::patience::Patience;
 use crate::error::Error;
 use crate::plan::fingerprint::fingerprint;
 use crate::plan::fold::{self, Class, judge};
-use crate::plan::outcome::Failure;
+use crate::plan::outcome::{self, Failure};
 use crate::sink::{Asked, Contents, Detail, Held};
 use crate::store::fold::differences::Difference;
 use crate::store::fold::{Fold, Index, Known};
@@ -83,15 +83,29 @@ impl Comparing {
     ) -> Result<Result<(), Failure>, Error> {
         self.walk += 1;
         self.held.insert(index, 0);
-        let (mut after, mut pages) = (None, 0);
+        let (mut after, mut pages): (Option<String>, u64) = (None, 0);
         loop {
-            let page = match self.patience.asked(self.sink.holding(name, self.detail, after.take())).await? {
-                Ok(Some(page)) => page,
-                Ok(None) => {
+            let page = match self.patience.asked(self.sink.holding(name, self.detail, after.clone())).await {
+                Ok(Ok(Some(page))) => page,
+                Ok(Ok(None)) => {
                     self.absent.insert(index);
                     break;
                 }
-                Err(failure) => return Ok(Err(failure)),
+                // The page can be asked for again, but where its place is lost: then all of them.
+                Ok(Err(Failure::Invalid(fault))) if after.is_some() => {
+                    let what = fault.to_string();
+                    return Ok(Err(Failure::Retry { class: outcome::Class::Unavailable, what, after: None }));
+                }
+                Ok(Err(failure)) => {
+                    self.patience.wait(failure).await?;
+                    continue;
+                }
+                Err(error) => {
+                    if let Some(after) = after {
+                        self.sink.leave(after).await;
+                    }
+                    return Err(error);
+                }
             };
             if page.found.is_empty() {
                 break;
@@ -167,7 +181,7 @@ impl Comparing {
                 }
                 Ok(found) => {
                     let what = format!("expected {} answers, found {}", asked.len(), found.len());
-                    self.patience.wait(Failure::Retry { class: crate::plan::outcome::Class::Unavailable, what, after: None }).await?;
+                    self.patience.wait(Failure::Retry { class: outcome::Class::Unavailable, what, after: None }).await?;
                 }
                 Err(failure) => self.patience.wait(failure).await?,
             }

@@ -15,6 +15,7 @@ use crate::plan::deletes::IndexDeletes;
 use crate::plan::fold::{Class, Mend};
 use crate::plan::mapping::Deletes;
 use crate::revision::VersionType;
+use crate::sink::Asked;
 use crate::store::fold::Index;
 use crate::store::fold::differences::Difference;
 
@@ -42,12 +43,7 @@ pub struct Repair {
 impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
     /// Mends what the last comparison found, and compares again.
     pub(super) async fn repair(&mut self, mut repair: Repair, findings: &mut Findings) -> Result<(), Error> {
-        let mut stop = self.stop.clone();
-        let result = tokio::select! {
-            biased;
-            () = stopped(&mut stop) => Err(interrupted()),
-            mended = self.rounds(&mut repair, findings) => mended,
-        };
+        let result = self.rounds(&mut repair, findings).await;
         if result.is_err() {
             repair.deliver.stop(GRACE).await;
         }
@@ -60,11 +56,12 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
         for _ in 0..ROUNDS {
             let stale = repair.deliver.counts().stale;
             let kept = self.kept(repair, findings)?;
-            self.mend(repair, &kept).await?;
-            for index in &forgotten {
-                self.delete_again(repair, *index).await?;
+            let mut stop = self.stop.clone();
+            tokio::select! {
+                biased;
+                () = stopped(&mut stop) => return Err(interrupted()),
+                mended = self.mend(repair, &kept, &forgotten) => mended?,
             }
-            repair.deliver.finish().await?;
             self.compare(findings).await?;
             // Nothing is held, and what should be was refused as older than something: a delete is remembered.
             let refused = repair.deliver.counts().stale > stale;
@@ -104,7 +101,7 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
         Ok(kept)
     }
 
-    async fn mend(&mut self, repair: &mut Repair, kept: &BTreeSet<Index>) -> Result<(), Error> {
+    async fn mend(&mut self, repair: &mut Repair, kept: &BTreeSet<Index>, forgotten: &BTreeSet<Index>) -> Result<(), Error> {
         // First what stands where something else has to go, or under another routing value.
         for erases in [true, false] {
             for class in Class::ALL {
@@ -129,7 +126,10 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
             }
             repair.deliver.finish().await?;
         }
-        Ok(())
+        for index in forgotten {
+            self.delete_again(repair, *index).await?;
+        }
+        repair.deliver.finish().await
     }
 
     fn erasure(&self, repair: &Repair, difference: &Difference, version: u64) -> Operation {
@@ -167,15 +167,24 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
 
     async fn forget(&mut self, index: Index, findings: &mut Findings) -> Result<(), Error> {
         let name = self.fold.name(index);
+        let mut after = 0;
         loop {
-            match self.comparing.patience.asked(self.comparing.sink.forget_deletes(&name)).await? {
-                Ok(()) => break,
-                Err(failure) => self.comparing.patience.wait(failure).await?,
+            let portion = self.fold.differences(Class::Missing, after, PORTION)?;
+            let Some((last, _)) = portion.last() else { break };
+            after = *last;
+            let of_index = portion.into_iter().map(|(_, difference)| difference).filter(|difference| difference.index == index);
+            let asked: Vec<Asked> = of_index.map(|difference| Asked { id: difference.id, routing: difference.routing }).collect();
+            if asked.is_empty() {
+                continue;
+            }
+            // To its end, also after a stop signal.
+            while let Err(failure) = self.comparing.sink.forget_deletes(&name, &asked).await {
+                self.comparing.patience.wait(failure).await?;
             }
         }
         let remark = format!(
-            "{name}: it remembered deletes at higher versions than the stream has; it was made to forget every delete that it remembered without a \
-             document, and is told anew of those that the stream has"
+            "{name}: it remembered deletes at higher versions than the stream has, and was made to forget them; it is told anew of the deletes that the \
+             stream has"
         );
         if !findings.remarks.contains(&remark) {
             findings.remarks.push(remark);
