@@ -12,6 +12,8 @@ mod cells;
 mod checkpoint_commands;
 mod checkpoints;
 mod commands;
+#[path = "../support/contents.rs"]
+mod contents;
 mod debezium;
 mod local_index;
 mod local_search;

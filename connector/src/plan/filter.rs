@@ -30,18 +30,19 @@
 //!   and `NOT LIKE` are NOT of the whole, and say that no element is. `BETWEEN` asks both of one and the same element.
 //!   `IS NULL` says that no element is anything but null, `IS NOT NULL` that some element is.
 
-mod condition;
-mod extract;
-mod grammar;
-mod like;
-mod number;
-mod parse;
-mod value;
+use sqlparser::tokenizer::{Location, Token};
 
-use self::condition::Condition;
-use self::extract::Wanted;
-use self::value::Truth;
+use super::sql::compile::{Compiler, Names, Path, Resolved};
+use super::sql::condition::Condition;
+use super::sql::extract::Wanted;
+use super::sql::facts::{Facts, Field};
+use super::sql::grammar::Expressions;
+use super::sql::problem::Problem;
+use super::sql::tokens::tokens;
+use super::sql::value::{Truth, Value};
 use crate::error::Error;
+
+const EXAMPLE: &str = "write a condition such as State <> 'XX' AND (Fee >= 10.50 OR Owners.PrimaryOwner.PersonId IS NOT NULL)";
 
 /// A condition, read and ready to be evaluated.
 #[derive(Debug, Clone)]
@@ -56,14 +57,44 @@ impl Filter {
     /// # Errors
     /// Anything that is no condition of this language, with what was expected, what was found, and an example.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let (wanted, condition) = parse::parse(text)?;
-        Ok(Self { wanted, condition })
+        Self::read(text).map_err(|problem| problem.into_error(text, EXAMPLE))
+    }
+
+    fn read(text: &str) -> Result<Self, Problem> {
+        let grammar = Expressions { in_query: false };
+        let mut parser = grammar.parser(tokens(&grammar, text)?);
+        let tree = parser.parse_expr()?;
+        let next = parser.peek_token_ref();
+        if next.token != Token::EOF {
+            return parser.expected_ref("AND, OR or the end", next).map_err(Problem::from);
+        }
+        let mut fields = Fields::default();
+        let condition = Compiler::new(&mut fields).condition(tree)?;
+        Ok(Self { wanted: fields.wanted, condition })
     }
 
     /// Whether a document, an object as JSON text, matches. `None` when it is no object in valid JSON.
     pub fn matches(&self, json: &[u8]) -> Option<bool> {
-        let found = self.wanted.find(json)?;
-        Some(self.condition.holds(&found) == Truth::True)
+        let facts = Facts { document: self.wanted.find(json)?, ..Facts::default() };
+        Some(self.condition.holds(&facts) == Truth::True)
+    }
+}
+
+/// The names of a rule's condition, which all stand for fields of the document.
+#[derive(Default)]
+struct Fields {
+    wanted: Wanted,
+}
+
+impl Names for Fields {
+    fn resolve(&mut self, path: Path) -> Result<Resolved, Problem> {
+        Ok(Resolved { field: Field::Document(self.wanted.add(&path.steps)), is_time: false })
+    }
+
+    fn now(&self, place: Location) -> Result<Value<'static>, Problem> {
+        let problem =
+            Problem::at("expected a condition that says the same of a revision whenever it is read, found the time of now", place);
+        Err(problem.help("compare with a fixed time such as TIMESTAMP '2017-08-21T00:00:00Z'"))
     }
 }
 
