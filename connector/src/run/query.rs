@@ -231,25 +231,20 @@ impl<'q, R: Rows> Evaluation<'q, R> {
             committed: revision.metadata.as_ref().map(Document::as_bytes),
             time: record.arrived,
             partition: match position {
-                Position::Offset { partition, .. } => number(i64::from(*partition)),
+                Position::Offset { partition, .. } => Place::Number(i64::from(*partition)),
                 _ => Place::Text(place::shard(&record.origin)),
             },
             offset: match position {
-                Position::Offset { offset, .. } => number(*offset),
-                Position::Byte { offset } => Place::Number(*offset),
+                Position::Offset { offset, .. } => Place::Number(*offset),
+                Position::Byte { offset } => Place::Number(i64::try_from(*offset).unwrap_or(i64::MAX)),
                 Position::Sequence { number, .. } => Place::Text(&number.0),
             },
         };
         let mut values = Vec::new();
         let query = self.query;
         match caught(|| query.answer(&row, &mut values)) {
-            Ok(Some(true)) => {}
-            Ok(Some(false)) => return Ok(None),
-            Ok(None) => {
-                let fault = Fault::new("undecodable", "expected a document in JSON that can be looked into, found one that cannot");
-                self.scanned.give_up(|| Whereabouts::new(record, user_record, unit), fault);
-                return Ok(None);
-            }
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
             Err(fault) => {
                 self.scanned.give_up(|| Whereabouts::new(record, user_record, unit), fault);
                 return Ok(None);
@@ -259,10 +254,6 @@ impl<'q, R: Rows> Evaluation<'q, R> {
         self.rows.row(&values)?;
         Ok((query.limit() == Some(self.scanned.rows)).then_some(End::LimitReached))
     }
-}
-
-fn number(number: i64) -> Place<'static> {
-    u64::try_from(number).map_or(Place::None, Place::Number)
 }
 
 /// What a change does, and the document that it leaves.
