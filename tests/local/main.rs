@@ -12,7 +12,11 @@ mod cells;
 mod checkpoint_commands;
 mod checkpoints;
 mod commands;
+#[path = "../support/damage.rs"]
+mod damage;
 mod debezium;
+#[path = "../support/dice.rs"]
+mod dice;
 mod local_index;
 mod local_search;
 mod memory;
@@ -28,3 +32,4 @@ mod rules;
 mod shelves;
 mod sweep;
 mod trickle;
+mod verify;
