@@ -41,7 +41,7 @@
 //! |---|---|
 //! | [`record`], [`revision`], [`operation`] | the nouns; plain data |
 //! | [`codec`] | pure: bytes to revisions. KPL aggregates, Ion, QLDB stream records, row changes of Lindorm and Debezium |
-//! | [`plan`] | pure: every decision. Names, mapping, filters, batches, outcomes, retries, limits, the ledger |
+//! | [`plan`] | pure: every decision. Names, mapping, filters, batches, outcomes, retries, limits, bounds, the ledger |
 //! | [`source`] | edge: the records of a shard, in their order |
 //! | [`sink`] | edge: operations in, replies out. OpenSearch, the local index, bulk lines |
 //! | [`store`] | edge: what must survive. Dead letters, checkpoints |

@@ -73,6 +73,42 @@ fn a_topic_that_holds_markers_of_transactions_only_is_read_to_its_end() {
 }
 
 #[test]
+fn a_topic_of_which_everything_was_removed_is_read_at_once_and_holds_nothing() {
+    let Some(broker) = broker() else { return };
+    let (topic, folder) = (broker.topic("truncated", 2), Folder::new());
+    broker.produce(&topic, &[note(0, "a", 1, "x"), note(0, "b", 1, "x"), note(1, "c", 1, "x")]);
+    (0..2).for_each(|partition| broker.trim(&topic, partition, [2, 1][partition as usize]));
+    assert_eq!(broker.ends(&topic), [(2, 2), (1, 1)]);
+    let done = sync(&folder, &broker.url(&topic)).balanced();
+    assert_eq!((done.exit, done.count("received")), (0, 0), "{}", done.err);
+    let explained = folder.revsync(&["explain", &broker.url(&topic)]);
+    assert_eq!((explained.exit, explained.out.as_str()), (0, ""), "{}", explained.err);
+}
+
+#[test]
+fn a_topic_of_which_compaction_left_no_message_is_read_to_its_end_and_holds_nothing() {
+    let Some(broker) = broker() else { return };
+    let config = json!({ "cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001", "min.compaction.lag.ms": "0",
+                         "delete.retention.ms": "0" });
+    let (topic, folder) = (broker.topic_with("cleaned", 1, config), Folder::new());
+    let tombstone = |key: &str| Sent::to(0, "").key(key).null();
+    broker.produce(&topic, &[note(0, "a", 1, "x"), note(0, "b", 1, "x"), tombstone("a"), tombstone("b")]);
+    let since = std::time::Instant::now();
+    // Until the cleaner has been there twice. What closes the segment before it is never handed over.
+    let received = loop {
+        broker.transaction(&topic, &[note(0, "c", 1, "aborted")], "abort");
+        let done = sync(&folder, &broker.url(&topic)).balanced();
+        assert_eq!(done.exit, 0, "{}", done.err);
+        if done.count("received") == 0 || since.elapsed().as_secs() > 60 {
+            break done.count("received");
+        }
+    };
+    assert_eq!(received, 0, "the cleaner did not come");
+    let (first, end) = broker.ends(&topic)[0];
+    assert!(first == 0 && end > 4, "offsets are there, and no message: {first} to {end}");
+}
+
+#[test]
 fn what_an_open_transaction_holds_back_is_not_waited_for() {
     let Some(broker) = broker() else { return };
     let (topic, folder) = (broker.topic("open", 1), Folder::new());
@@ -314,4 +350,43 @@ async fn what_is_removed_or_comes_while_a_scan_reads_is_known_and_it_ends() {
     };
     let grown = move || drop(broker.ask(json!({ "do": "grow", "topic": of, "partitions": 2 })));
     assert_eq!(scanned(broker, &topic, false, grown).await.unwrap(), ((0..10).collect(), true));
+}
+
+#[tokio::test]
+async fn a_scan_goes_on_to_what_came_meanwhile_from_where_it_stopped_and_with_partitions_that_are_new() {
+    let Some(broker) = broker() else { return };
+    let (one, other) = (broker.topic("extended", 2), broker.topic("extended-too", 1));
+    broker.produce(&one, &[note(0, "a", 1, "x"), note(1, "b", 1, "x")]);
+    let (address, properties): (Address, _) = (broker.url(&format!("{one},{other}")).parse().unwrap(), Properties::default());
+    let context = Context::new(&properties, &Aws::default()).await.unwrap();
+    let scan = move || {
+        let mut topics = Topics::open(&address, &properties, &context, false).unwrap();
+        let rest = |topics: &mut Topics| {
+            let mut places = Vec::new();
+            while let Some(page) = topics.read(100).unwrap() {
+                places.extend(page.records.iter().map(|record| record.position.to_string().replace(&one, "one").replace(&other, "other")));
+            }
+            places.sort();
+            places
+        };
+        assert_eq!(rest(&mut topics), ["one-0 offset 0", "one-1 offset 0"]);
+        assert!(topics.extend().unwrap());
+        assert_eq!(rest(&mut topics), Vec::<String>::new());
+        broker.produce(&other, &[note(0, "c", 1, "x")]);
+        broker.transaction(&one, &[note(0, "a", 2, "aborted")], "abort");
+        broker.produce(&one, &[note(0, "a", 2, "x"), note(0, "a", 3, "x")]);
+        broker.ask(json!({ "do": "grow", "topic": one, "partitions": 3 }));
+        broker.produce(&one, &[note(2, "d", 1, "x")]);
+        assert!(rest(&mut topics).is_empty());
+        assert!(topics.extend().unwrap());
+        // The aborted message and its marker have the offsets between.
+        assert_eq!(rest(&mut topics), ["one-0 offset 3", "one-0 offset 4", "one-2 offset 0", "other-0 offset 0"]);
+        assert_eq!((topics.is_incomplete(), topics.total()), (false, 2 + 6));
+        // What is removed before the scan comes to it is lost.
+        broker.produce(&one, &[note(0, "a", 4, "x"), note(0, "a", 5, "x")]);
+        broker.trim(&one, 0, 6);
+        assert!(topics.extend().unwrap());
+        assert_eq!((rest(&mut topics), topics.is_incomplete()), (vec!["one-0 offset 6".to_owned()], true));
+    };
+    tokio::task::spawn_blocking(scan).await.unwrap();
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use revsync::record::Record;
 use revsync::run::bounded::{Bounded, Settings};
-use revsync::source::scan::Pages as _;
+use revsync::source::scan::{Length, Pages as _};
 
 use crate::aws::{CREDENTIALS, Emulator};
 use crate::command::{Done, Folder, revision};
@@ -44,6 +44,7 @@ on_both! {
     a_stream_that_is_written_to_without_pause_is_read_to_where_it_was_when_the_scan_began,
     explain_and_mapping_read_a_stream_and_nothing_comes_of_it,
     what_came_meanwhile_is_read_when_the_bound_is_taken_anew,
+    verify_compares_an_index_with_a_stream_and_mends_it,
 }
 
 /// The fastest reads that are allowed.
@@ -154,10 +155,30 @@ fn explain_and_mapping_read_a_stream_and_nothing_comes_of_it(emulator: &'static 
     assert_eq!((mapped.exit, &mapped.json()["mappings"]["properties"]["text"]["type"]), (0, &"text".into()), "{mapped:?}");
 }
 
+fn verify_compares_an_index_with_a_stream_and_mends_it(emulator: &'static Emulator) {
+    let (stream, folder) = (Stream::make(emulator, "verified", 2), Folder::new());
+    let (shards, url) = (stream.open(), stream.url());
+    shards.iter().enumerate().for_each(|(side, shard)| stream.put_all(shard, &notes(side * 10..side * 10 + 3)));
+    assert_eq!(sync(&folder, &stream).exit, 0);
+    stream.put(&shards[1], &note("late"));
+    let verify = |more: &[&str]| {
+        let arguments = [&["--json", "verify", &url, "--to", "local:index.db"][..], &FAST, more].concat();
+        folder.revsync_with(&arguments, &CREDENTIALS, b"")
+    };
+    let different = verify(&[]);
+    assert_eq!(different.exit, 1, "{different:?}");
+    assert!(different.out.contains("\"missing\"") && different.out.contains("late"), "{}", different.out);
+    let mended = verify(&["--repair"]);
+    assert_eq!(mended.exit, 0, "{mended:?}");
+}
+
 /// Reads on to the bound.
 async fn rest(scan: &mut Bounded) -> Vec<String> {
-    let mut read: Vec<Record> = Vec::new();
+    let Length::Time(total) = scan.total() else { panic!("a stream has a length in time: {:?}", scan.total()) };
+    let (mut read, mut so_far): (Vec<Record>, _) = (Vec::new(), 0);
     while let Some(page) = scan.next(100).await.unwrap() {
+        assert!((so_far..=u64::try_from(total.as_millis()).unwrap()).contains(&page.read), "{} of {total:?}", page.read);
+        so_far = page.read;
         read.extend(page.records);
     }
     let mut read: Vec<String> = read.iter().map(text).collect();

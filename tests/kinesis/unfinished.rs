@@ -15,6 +15,7 @@ use crate::command::{Done, Folder, revision};
 use crate::connect;
 use crate::follower::{ROOM, now, text};
 use crate::script::{ScriptedStream, Shard, refuses};
+use crate::scripted_aws::HANGS_UP;
 
 const FAST: Settings = Settings { interval: SOONEST, patience: Duration::from_secs(60), room: ROOM, stops_on_data_loss: false };
 
@@ -37,11 +38,18 @@ fn texts(numbers: impl IntoIterator<Item = u64>) -> Vec<String> {
 
 /// Runs a command on the stream.
 async fn run(stream: &ScriptedStream, arguments: &[&str]) -> Done {
-    let mut all: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    run_with(stream, arguments, &[], "").await
+}
+
+/// Runs a command on the stream, with these variables of its environment, and this configuration.
+async fn run_with(stream: &ScriptedStream, arguments: &[&str], environment: &[(&'static str, &'static str)], config: &'static str) -> Done {
+    let mut all: Vec<String> = ["--config", "revsync.toml"].iter().chain(arguments).map(|&argument| argument.to_owned()).collect();
     all.push(stream.url());
+    let environment = [&CREDENTIALS, environment].concat();
     let run = move || {
-        let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        Folder::new().revsync_with(&all, &CREDENTIALS, b"")
+        let (folder, all): (_, Vec<&str>) = (Folder::new(), all.iter().map(String::as_str).collect());
+        folder.write("revsync.toml", config);
+        folder.revsync_with(&all, &environment, b"")
     };
     tokio::task::spawn_blocking(run).await.unwrap()
 }
@@ -109,10 +117,12 @@ async fn an_empty_stretch_is_crossed_however_long_it_is() {
 #[tokio::test]
 async fn a_shard_that_never_says_that_it_is_at_its_end_is_given_up_and_that_is_said() {
     let stream = ScriptedStream::start(vec![Shard { behind: ODD, ..of_notes("shard-0", 3) }, of_notes("shard-1", 2)]).await;
-    let fast = ["--idle-time-between-reads", "200ms", "--shard-timeout", "1s"];
-    let synced = run(&stream, &[&["--json", "sync"][..], &fast].concat()).await.balanced();
+    let synced = run(&stream, &["--json", "sync", "--idle-time-between-reads", "200ms", "--shard-timeout", "1s"]).await.balanced();
     assert_eq!((synced.exit, synced.count("indexed")), (1, 5), "{}", synced.err);
-    for done in [synced, run(&stream, &[&["explain"][..], &fast].concat()).await, run(&stream, &[&["mapping"][..], &fast].concat()).await] {
+    let environment = [("REVSYNC_IDLE_TIME_BETWEEN_READS", "200ms"), ("REVSYNC_SHARD_TIMEOUT", "1s")];
+    let explained = run_with(&stream, &["explain"], &environment, "").await;
+    let file = "[source]\nidle_time_between_reads = \"200ms\"\nshard_timeout = \"1s\"\n";
+    for done in [synced, explained, run_with(&stream, &["mapping"], &[], file).await] {
         assert_eq!(done.exit, 1, "{done:?}");
         assert!(done.err.contains("not proven complete") && done.err.contains("shard-0") && !done.err.contains("shard-1"), "{}", done.err);
     }
@@ -224,6 +234,19 @@ async fn a_shard_that_vanishes_while_it_is_scanned_is_a_loss_and_the_scan_is_not
         }
     };
     assert!(error.what.contains("data loss in shard-0") && error.to_string().contains("on_data_loss"), "{error}");
+}
+
+#[tokio::test]
+async fn a_shard_that_does_not_answer_any_more_ends_a_scan_and_what_was_read_before_is_delivered() {
+    let stream = ScriptedStream::start(vec![Shard { behind: ODD, ..of_notes("shard-0", 3) }]).await;
+    stream.instead(|request, before| {
+        let is_read = before.iter().any(|request| request.action == "GetRecords");
+        (request.action == "GetRecords" && is_read).then(|| (HANGS_UP, String::new()))
+    });
+    let done = run(&stream, &["--json", "sync", "--idle-time-between-reads", "200ms", "--shard-timeout", "1s"]).await.balanced();
+    assert_eq!((done.exit, done.count("indexed")), (2, 3), "{}", done.err);
+    assert!(done.err.contains("the shard shard-0 of the stream scripted in eu-west-1"), "{}", done.err);
+    assert!(done.err.contains("could not be read for 1s"), "{}", done.err);
 }
 
 #[tokio::test]

@@ -12,10 +12,11 @@ use revsync::operation::{Operation, Target};
 use revsync::plan::outcome::{Failure, Outcome, judge};
 use revsync::revision::{Cell, Cells, Document, MAX_VERSION, VersionType};
 use revsync::sink::local::Local;
-use revsync::sink::{Page, Sink, Survey, Tombstones};
+use revsync::sink::{Asked, Contents, Detail, Page, Sink, Survey, Tombstones};
 use rusqlite::Connection;
 
 use crate::conformance::Bench;
+use crate::contents::all;
 use crate::merges::every_order_comes_to_one_document;
 
 /// Ready at once; the suite waits for a bench, because others start a server for it.
@@ -47,6 +48,7 @@ fn bench_of(local: Arc<Local>, keep: Box<dyn Any + Send>) -> Bench {
 mod conformance_of_the_local_index {
     crate::conformance_suite!(super::bench);
     crate::merge_suite!(super::bench);
+    crate::contents_suite!(super::bench);
 }
 
 fn target(index: &str, id: &str, version: u64) -> Target {
@@ -476,4 +478,52 @@ async fn a_damaged_index_is_an_error_that_says_what_to_do() {
         Err(error) => error,
     };
     assert!(error.to_string().contains("index.db") && error.to_string().contains("delete it and run sync again"), "{error}");
+}
+
+#[tokio::test]
+async fn an_index_of_an_older_format_that_is_only_read_says_what_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in [1, 2] {
+        let path = folder.path().join(format!("{format}.db"));
+        let local = Local::open(&path).unwrap();
+        write(&local, vec![put("people", "a", 7, r#"{"n":1}"#), delete("people", "b", 3)]).await;
+        drop(local);
+        let older = Connection::open(&path).unwrap();
+        let tables = if format == 1 { "DROP TABLE cells; DROP TABLE tombstones;" } else { "DROP TABLE cells;" };
+        older.execute_batch(&format!("{tables} PRAGMA user_version = {format};")).unwrap();
+        drop(older);
+        let local = Local::open_existing(&path).unwrap();
+        let (found, _) = all(&local, "people", Detail::Content).await.unwrap();
+        assert_eq!(found, [("a".to_owned(), (7, None, false, Some(r#"{"n":1}"#.to_owned())))].into(), "format {format}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_deletes_that_are_named_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Local::open(&folder.path().join("index.db")).unwrap();
+    write(&local, vec![delete("people", "a", 9), delete("people", "b", 9), delete("cars", "a", 9)]).await;
+    local.forget_deletes("people", &[Asked { id: "a".to_owned(), routing: None }]).await.unwrap();
+    local.forget_deletes("missing", &[Asked { id: "a".to_owned(), routing: None }]).await.unwrap();
+    let again = vec![put("people", "a", 5, "{}"), put("people", "b", 5, "{}"), put("cars", "a", 5, "{}")];
+    assert_eq!(write(&local, again).await, [201, 409, 409]);
+}
+
+#[tokio::test]
+async fn a_document_that_a_stranger_removed_or_wrote_is_told_as_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let local = Local::open(&path).unwrap();
+    write(&local, vec![put("people", "a", 7, "{}"), put("people", "b", 7, "{}"), merge("people", "c", 4, "n", "1")]).await;
+    let stranger = Connection::open(&path).unwrap();
+    stranger.execute_batch(r#"DELETE FROM documents WHERE id = 'a'; UPDATE documents SET version = 3 WHERE id = 'b';"#).unwrap();
+    stranger.execute("UPDATE documents SET source = ?1 WHERE id = 'c'", [r#"{"other":2}"#]).unwrap();
+    stranger.execute("UPDATE documents SET source = ?1 WHERE id = 'b'", ["not JSON"]).unwrap();
+    let (found, _) = all(&local, "people", Detail::Version).await.unwrap();
+    let held = |version| (version, None, false, None);
+    assert_eq!(found, [("b".to_owned(), held(3)), ("c".to_owned(), held(4))].into());
+    match local.holding("people", Detail::Content, None).await {
+        Err(Failure::Misconfigured { what }) => assert!(!what.contains("not JSON"), "{what}"),
+        other => panic!("{other:?}"),
+    }
 }

@@ -12,6 +12,8 @@ mod cells;
 mod checkpoint_commands;
 mod checkpoints;
 mod commands;
+#[path = "../support/contents.rs"]
+mod contents;
 #[path = "../support/damage.rs"]
 mod damage;
 mod debezium;

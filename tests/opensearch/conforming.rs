@@ -22,6 +22,7 @@ mod opensearch_2 {
     }
     crate::conformance_suite!(bench);
     crate::merge_suite!(bench);
+    crate::contents_suite!(bench);
 }
 
 mod opensearch_3 {
@@ -30,6 +31,7 @@ mod opensearch_3 {
     }
     crate::conformance_suite!(bench);
     crate::merge_suite!(bench);
+    crate::contents_suite!(bench);
 }
 
 pub async fn bench(server: usize) -> Option<Bench> {
@@ -37,7 +39,8 @@ pub async fn bench(server: usize) -> Option<Bench> {
     let index = name("conformance");
     for index in [&index, &format!("{index}-other")] {
         // Whatever a statement puts into a document, no mapping is made of it.
-        let settings = json!({"index.gc_deletes": "24h", "index.number_of_replicas": 0});
+        // Three shards share no page evenly, so that documents at one place of several shards come to stand on both sides of its end.
+        let settings = json!({"index.gc_deletes": "24h", "index.number_of_replicas": 0, "index.number_of_shards": 3});
         let alias = json!({"is_write_index": true, "filter": {"bool": {"must_not": {"term": {"revsync.deleted": true}}}}});
         let fields = json!({"revsync": {"properties": {"deleted": {"type": "boolean"}, "time": {"type": "date"}}}});
         let mappings = json!({"dynamic": false, "properties": fields});

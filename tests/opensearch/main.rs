@@ -10,9 +10,12 @@ mod commands;
 mod conformance;
 mod conforming;
 mod content;
+#[path = "../support/contents.rs"]
+mod contents;
 mod delivery;
 #[path = "../support/dice.rs"]
 mod dice;
+mod holdings;
 mod knobs;
 mod live;
 #[path = "../support/log.rs"]

@@ -45,7 +45,7 @@ impl ProvideCredentials for Rotating {
     }
 }
 
-async fn signing(server: &Scripted, access: fn(Aws) -> Access, gzip: bool) -> OpenSearch {
+pub async fn signing(server: &Scripted, access: fn(Aws) -> Access, gzip: bool) -> OpenSearch {
     signing_with(server, access, gzip, Rotating::default()).await
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use revsync::codec::ion_json::Rules;
-use revsync::codec::{ColumnType, Content, Decoder, Format, Options, Rows, TableOptions, Unit, Versions};
+use revsync::codec::{ColumnType, Content, Decoder, Format, Metadata, Options, Rows, TableOptions, Unit, Versions};
 use revsync::metrics::Notes;
 use revsync::record::{Origin, Position, Record};
 use revsync::revision::Change;
@@ -132,7 +132,7 @@ fn decode(data: &[u8]) -> Vec<Unit> {
         versions: if data.len().is_multiple_of(3) { Versions::Timestamp } else { Versions::Sound },
         table: Box::new(move |table| TableOptions {
             rules: Rules { limit: LIMIT, ..Rules::default() },
-            metadata: table.len() % 2 == 0,
+            metadata: [Metadata::None, Metadata::Field, Metadata::Committed][table.len() % 3],
             key: if table.len() % 3 == 0 { vec![] } else { vec!["sku".to_owned()] },
             rows: if table.ends_with("stock") { Rows::Cells } else { Rows::Full },
             types: [("f:stock".to_owned(), types[table.len() % 4])].into(),

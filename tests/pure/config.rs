@@ -271,6 +271,8 @@ fn values_that_make_no_sense_together_are_refused() {
         "[sink]\nurl = \"http://h:9200\"\nusername = \"revsync\"",
         "[source]\nurl = \"kinesis://the ledger\"",
         "[source]\nurl = \"kafka://h:9092\"",
+        "[source]\nidle_time_between_reads = \"100ms\"",
+        "[source]\nshard_timeout = \"0s\"",
         "[dead_letters]\nurl = \"letters.jsonl\"",
         "[[table]]\nname = \"A\"\n[[table]]\nname = \"A\"",
         "[[table]]\nname = \"\"",

@@ -72,7 +72,7 @@ fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
     said.push_str(&here(&["sync", "x.ion", "--auth", "bsic"], &[]));
     said.push_str(&here(&["sync", "x.ion", "--linger", "5"], &[]));
     said.push_str(&here(&["sync", "x.ion", "--password", "hunter2"], &[]));
-    said.push_str(&here(&["sync", "kinesis://ledger"], &[]));
+    said.push_str(&here(&["sync", "kinesis://ledger?regoin=eu-west-1"], &[]));
     said.push_str(&here(&["sync"], &[]));
     said.push_str(&here(&["sync", "x.ion", "--dead-letters", "letters.jsonl"], &[]));
     said.push_str(&here(&["check", "-", "--dead-letters", "kafka://h:9092/letters,more"], &[]));

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use revsync::operation::{Operation, Target};
 use revsync::plan::outcome::{Outcome, Reply, judge};
 use revsync::revision::{Document, MAX_VERSION, VersionType};
-use revsync::sink::Sink;
+use revsync::sink::Contents;
 
 /// The version and the JSON text of a document, as the sink gives them back; `None` when the document is not there.
 pub(crate) type Found = Option<(u64, String)>;
@@ -30,7 +30,7 @@ pub(crate) type Visible = Box<dyn Fn(String) -> Pin<Box<dyn Future<Output = BTre
 /// A sink under test.
 pub(crate) struct Bench {
     /// The sink.
-    pub(crate) sink: Arc<dyn Sink>,
+    pub(crate) sink: Arc<dyn Contents>,
     /// How to read what is in it.
     pub(crate) read: Read,
     /// What readers of it find.
@@ -115,7 +115,7 @@ impl Bench {
 
 /// The time of every tombstone here, and what it then says.
 pub(crate) const TIME: u64 = 1_732_868_100_000;
-const TOMBSTONE: &str = r#"{"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z"}}"#;
+pub(crate) const TOMBSTONE: &str = r#"{"revsync":{"v":1,"deleted":true,"time":"2024-11-29T08:15:00Z"}}"#;
 
 use Outcome::{Absent, Deleted, Indexed, Stale};
 

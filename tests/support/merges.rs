@@ -339,7 +339,7 @@ pub(crate) async fn merges_at_once_come_to_the_fold(bench: &Bench) {
     let writers: Vec<_> = (1..=12)
         .map(|writer| {
             let mut open: Vec<Operation> = (0..ROWS).map(|row| bench.merge(&row.to_string(), change(row, writer))).collect();
-            let sink: Arc<dyn Sink> = Arc::clone(&bench.sink);
+            let sink: Arc<dyn Sink> = bench.sink.clone();
             tokio::spawn(async move {
                 while !open.is_empty() {
                     let replies = sink.write(open.clone().into()).await.expect("the request as a whole is carried out");

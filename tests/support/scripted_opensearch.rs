@@ -151,6 +151,8 @@ struct State {
     requests: Vec<Request>,
     /// By method and path.
     fixed: HashMap<(String, String), Fixed>,
+    /// What is answered once each, by method and path.
+    queued: HashMap<(String, String), VecDeque<Fixed>>,
     required_header: Option<(String, String)>,
     /// Alias to index; an index stands for itself.
     names: HashMap<String, String>,
@@ -238,6 +240,12 @@ impl Scripted {
     pub fn fix(&self, method: &str, path: &str, status: u16, body: &str, headers: &[(&str, &str)]) {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         self.state().fixed.insert((method.to_owned(), path.to_owned()), Fixed { status, body: body.to_owned(), headers });
+    }
+
+    /// Answers the next requests of this method and path with these, one after the other.
+    pub fn queue(&self, method: &str, path: &str, answers: impl IntoIterator<Item = (u16, String)>) {
+        let answers = answers.into_iter().map(|(status, body)| Fixed { status, body, headers: Vec::new() });
+        self.state().queued.entry((method.to_owned(), path.to_owned())).or_default().extend(answers);
     }
 
     /// From now on, requests without this header value are answered with 401.
@@ -488,6 +496,10 @@ impl State {
             && request.header(name) != Some(value)
         {
             return send(401, "Unauthorized".to_owned());
+        }
+        let queued = self.queued.get_mut(&(request.method.clone(), request.path.clone())).and_then(VecDeque::pop_front);
+        if let Some(Fixed { status, body, headers }) = queued {
+            return Decided::Send { status, body, headers, cut: None };
         }
         if let Some(Fixed { status, body, headers }) = self.fixed.get(&(request.method.clone(), request.path.clone())).cloned() {
             return Decided::Send { status, body, headers, cut: None };

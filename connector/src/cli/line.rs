@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::Terminal;
 use crate::codec::ion_json::Rules;
-use crate::codec::{self, Decoder, TableOptions};
+use crate::codec::{self, Decoder, Metadata, TableOptions};
 #[cfg(any(feature = "kafka", feature = "kinesis"))]
 use crate::config::OnDataLoss;
 use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};
@@ -254,11 +254,12 @@ pub(super) fn decoder(settings: &Settings) -> Decoder {
             let rule = rule(&tables, table);
             let named = keys.iter().find(|key| matches(&key.table, table)).map(|key| &key.columns);
             TableOptions {
+                unread: false,
                 unmapped: rule.is_none() && !tables.is_empty(),
                 rules: rule
                     .map(|rule| Rules { decimals: rule.decimals, non_finite: rule.non_finite, ..Rules::default() })
                     .unwrap_or_default(),
-                metadata: rule.is_some_and(|rule| rule.metadata_field.is_some()),
+                metadata: if rule.is_some_and(|rule| rule.metadata_field.is_some()) { Metadata::Field } else { Metadata::None },
                 key: named.or(rule.map(|rule| &rule.key)).cloned().unwrap_or_default(),
                 rows: rule.and_then(|rule| rule.rows).unwrap_or(rows),
                 types: rule.map(|rule| rule.types.clone()).unwrap_or_default(),

@@ -81,15 +81,30 @@ pub enum ColumnType {
     Json,
 }
 
+/// What a revision carries of the source's own metadata, beside its document.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Metadata {
+    /// Nothing.
+    #[default]
+    None,
+    /// A flat object to be a field of the document: `table`, `id`, `version` and what else the format knows.
+    Field,
+    /// An object with the members that a revision has in the committed view of a table of QLDB: `blockAddress`, `hash`, and `metadata` with `id`,
+    /// `version`, `txTime`, `txId` (QLDB developer guide, "Querying document metadata"). Other formats have `metadata`, with what they know.
+    Committed,
+}
+
 /// The choices of one table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableOptions {
+    /// Its revisions are not wanted and not looked at: each is skipped as unmapped once its table is known.
+    pub unread: bool,
     /// Rules exist and none is for this table: nothing of it is wanted, and nothing has to be known of it.
     pub unmapped: bool,
     /// How values are written.
     pub rules: Rules,
-    /// Whether its revisions carry the source's metadata.
-    pub metadata: bool,
+    /// What its revisions carry of the source's metadata.
+    pub metadata: Metadata,
     /// The key columns in their order, where the format does not tell them.
     pub key: Vec<String>,
     /// What a put carries.

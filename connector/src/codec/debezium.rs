@@ -35,7 +35,7 @@ mod row;
 mod unavailable;
 mod versions;
 
-use super::choices::Rows;
+use super::choices::{Metadata, Rows};
 use super::column::{RowWriter, write_row};
 use super::ion_json;
 use super::json::Json;
@@ -68,7 +68,7 @@ struct Shared<'a> {
 fn message(decoder: &mut Decoder, user_record: &UserRecord, notes: &mut Notes) -> Result<Vec<Content>, Fault> {
     let Some(event) = Event::read(Json::parse(&user_record.payload)?)? else { return Ok(vec![Content::Skip(Skip::NoChange)]) };
     let table = decoder.table(&event.table()?);
-    if table.options.unmapped {
+    if table.options.unmapped || table.options.unread {
         return Ok(vec![Content::Skip(Skip::Unmapped)]);
     }
     if table.options.rows == Rows::Cells {
@@ -158,7 +158,10 @@ fn document(
 
 impl Shared<'_> {
     fn revision(&self, id: String, change: Change, json: &mut Vec<u8>, notes: &mut Notes) -> Result<Revision, Fault> {
-        let metadata = if self.table.options.metadata { Some(self.metadata(&id, json, notes)?) } else { None };
+        let metadata = match self.table.options.metadata {
+            Metadata::None => None,
+            Metadata::Field | Metadata::Committed => Some(self.metadata(&id, json, notes)?),
+        };
         Ok(Revision {
             table: self.table.name.clone(),
             id,
@@ -170,13 +173,25 @@ impl Shared<'_> {
         })
     }
 
-    /// The source's own metadata as an object: `table`, `id`, `version`, `op`, `ts_ms`, `source`.
+    /// The source's own metadata as an object: `table`, `id`, `version`, `op`, `ts_ms`, `source`; without `table` the same as `metadata` of a
+    /// committed view.
     fn metadata(&self, id: &str, json: &mut Vec<u8>, notes: &mut Notes) -> Result<Document, Fault> {
         json.clear();
         let mut writer = Writer::new(&self.table.options.rules, json, notes);
+        let around = match self.table.options.metadata {
+            Metadata::Committed => {
+                let mut view = writer.open();
+                writer.name(&mut view, "metadata".into())?;
+                Some(view)
+            }
+            _ => None,
+        };
+        let depth = if around.is_some() { 3 } else { 2 };
         let mut object = writer.open();
-        writer.name(&mut object, "table".into())?;
-        writer.text(&self.table.name)?;
+        if around.is_none() {
+            writer.name(&mut object, "table".into())?;
+            writer.text(&self.table.name)?;
+        }
         writer.name(&mut object, "id".into())?;
         writer.text(id)?;
         writer.name(&mut object, "version".into())?;
@@ -185,11 +200,14 @@ impl Shared<'_> {
         writer.text(self.event.op_name)?;
         if let Some(ts_ms) = self.event.ts_ms {
             writer.name(&mut object, "ts_ms".into())?;
-            writer.value(ts_ms, 2)?;
+            writer.value(ts_ms, depth)?;
         }
         writer.name(&mut object, "source".into())?;
-        writer.value(self.event.source, 2)?;
+        writer.value(self.event.source, depth)?;
         writer.close(object)?;
+        if let Some(view) = around {
+            writer.close(view)?;
+        }
         Ok(Document(memory::copy(json)))
     }
 }

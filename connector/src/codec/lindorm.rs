@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::choices::{ColumnType, Rows, TableOptions};
+use super::choices::{ColumnType, Metadata, Rows, TableOptions};
 use super::column::{RowWriter, write_column};
 use super::ion_json::{MAX_FIELDS, check_room, write_string};
 use super::json::{Json, Kind};
@@ -58,7 +58,7 @@ fn legacy(decoder: &mut Decoder, members: [Option<Json<'_>>; 6], notes: &mut Not
     let name = table.and_then(|table| table.string(notes)).filter(|name| !name.is_empty());
     let table = decoder.table(&name.ok_or_else(|| unusable("expected table to be a non-empty text, found something else"))?);
     let options = &table.options;
-    if options.unmapped {
+    if options.unmapped || options.unread {
         return Ok(Content::Skip(Skip::Unmapped));
     }
     if is_key_only(key_only)? {
@@ -97,7 +97,11 @@ fn legacy(decoder: &mut Decoder, members: [Option<Json<'_>>; 6], notes: &mut Not
         (Op::DeleteFamily, Rows::Full) => Change::Delete,
         (Op::DeleteFamily, Rows::Cells) => Change::Cells(Cells { erased: Some(version), columns: Vec::new() }),
     };
-    let metadata = options.metadata.then(|| metadata_document(&table, &id, version, op, row_version, &mut decoder.json));
+    let metadata = match options.metadata {
+        Metadata::None => None,
+        Metadata::Field => Some(metadata_document(Some(&table), &id, version, op, row_version, &mut decoder.json)),
+        Metadata::Committed => Some(metadata_document(None, &id, version, op, row_version, &mut decoder.json)),
+    };
     let version_type = VersionType::ExternalGte;
     Ok(Content::Revision(Revision { table: table.name, id, version, version_type, change, metadata, committed: None }))
 }
@@ -185,12 +189,17 @@ fn cells(mut columns: Vec<Column<'_>>, options: &TableOptions, json: &mut Vec<u8
     Ok(Change::Cells(Cells { erased: None, columns }))
 }
 
-/// The source's own metadata as an object: `table`, `id`, `version`, `op`, `ts`.
-fn metadata_document(table: &Table, id: &str, version: u64, op: Op, ts: Option<u64>, json: &mut Vec<u8>) -> Document {
+/// The source's own metadata as an object: `table`, `id`, `version`, `op`, `ts`; without a table the same as `metadata` of a committed view.
+fn metadata_document(table: Option<&Table>, id: &str, version: u64, op: Op, ts: Option<u64>, json: &mut Vec<u8>) -> Document {
     json.clear();
-    json.extend_from_slice(b"{\"table\":");
-    write_string(&table.name, json);
-    json.extend_from_slice(b",\"id\":");
+    match table {
+        None => json.extend_from_slice(b"{\"metadata\":{\"id\":"),
+        Some(table) => {
+            json.extend_from_slice(b"{\"table\":");
+            write_string(&table.name, json);
+            json.extend_from_slice(b",\"id\":");
+        }
+    }
     write_string(id, json);
     json.extend_from_slice(b",\"version\":");
     json.extend_from_slice(itoa::Buffer::new().format(version).as_bytes());
@@ -202,7 +211,7 @@ fn metadata_document(table: &Table, id: &str, version: u64, op: Op, ts: Option<u
         Some(ts) => json.extend_from_slice(itoa::Buffer::new().format(ts).as_bytes()),
         None => json.extend_from_slice(b"null"),
     }
-    json.push(b'}');
+    json.extend_from_slice(if table.is_none() { b"}}" } else { b"}" });
     Document(memory::copy(json))
 }
 

@@ -37,7 +37,7 @@ use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::record::{Fault, Message, Position, Record};
 use crate::revision::Revision;
-pub use choices::{ColumnType, Format, Rows, TableOptions, Versions};
+pub use choices::{ColumnType, Format, Metadata, Rows, TableOptions, Versions};
 use kpl::{Contents, SubRecord};
 use repeated_tables::RepeatedTables;
 

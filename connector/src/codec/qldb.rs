@@ -5,7 +5,7 @@
 
 use ion_rs::Element;
 
-use super::choices::Rows;
+use super::choices::{Metadata, Rows};
 use super::ion_binary::{self, Reader, Type, VERSION_MARKER, Value};
 use super::ion_json::{self, write_value};
 use super::ion_symbols::Symbols;
@@ -147,6 +147,9 @@ fn revision_details<'a>(
     let name = text_of(table_name, symbols)?.filter(|name| !name.is_empty());
     let table =
         decoder.table(name.ok_or_else(|| unusable("expected payload.tableInfo.tableName to be a non-empty string, found something else"))?);
+    if table.options.unread {
+        return Ok(Content::Skip(Skip::Unmapped));
+    }
     if table.options.rows == Rows::Cells && !table.options.unmapped {
         let what = format!("{}: expected rows = \"full\" for a table of QLDB, found \"cells\"", table.name);
         let help = "its revisions carry whole documents; leave rows, or --rows, out";
@@ -184,11 +187,19 @@ fn revision_details<'a>(
         let stated = |value: Option<Value<'a>>| value.filter(|v| v.ion_type == Type::Blob && !v.null).map(|v| v.body);
         revision_hash::verify(&change, stated(hash), stated(data_hash), element, notes)?;
     }
-    let metadata = if table.options.metadata {
-        let values = [("tableId", table_id), ("txId", tx_id), ("txTime", tx_time), ("blockAddress", block_address)];
-        Some(metadata_document(&table, &id, version, values, symbols, &mut decoder.json, notes)?)
-    } else {
-        None
+    let mut writer = MetadataWriter { table: &table, symbols, json: &mut decoder.json, notes };
+    let metadata = match table.options.metadata {
+        Metadata::None => None,
+        Metadata::Field => {
+            let values = [("tableId", table_id), ("txId", tx_id), ("txTime", tx_time), ("blockAddress", block_address)];
+            Some(writer.field(&id, version, values)?)
+        }
+        Metadata::Committed => Some(writer.committed_view(
+            &id,
+            version,
+            [("blockAddress", block_address), ("hash", hash)],
+            [("txTime", tx_time), ("txId", tx_id)],
+        )?),
     };
     let committed = tx_time.and_then(committed);
     Ok(Content::Revision(Revision { table: table.name, id, version, version_type: VersionType::External, change, metadata, committed }))
@@ -200,33 +211,71 @@ fn committed(tx_time: Value<'_>) -> Option<u64> {
     ion_timestamp::millis(&stamp.ok()?)
 }
 
-/// The source's own metadata as an object: `table`, `id`, `version`, `tableId`, `txId`, `txTime`, `blockAddress`.
-fn metadata_document<'a>(
-    table: &Table,
-    id: &str,
-    version: u64,
-    values: [(&str, Option<Value<'a>>); 4],
-    symbols: &'a Symbols<'_>,
-    json: &mut Vec<u8>,
-    notes: &mut Notes,
-) -> Result<Document, Fault> {
-    json.clear();
-    json.extend_from_slice(b"{\"table\":");
-    ion_json::write_string(&table.name, json);
-    json.extend_from_slice(b",\"id\":");
-    ion_json::write_string(id, json);
-    json.extend_from_slice(b",\"version\":");
-    json.extend_from_slice(itoa::Buffer::new().format(version).as_bytes());
-    for (name, value) in values {
-        if let Some(value) = value {
-            json.push(b',');
-            ion_json::write_string(name, json);
-            json.push(b':');
-            write_value(value, symbols, &table.options.rules, json, notes)?;
+/// Writes the source's own metadata as an object.
+struct MetadataWriter<'w, 'a> {
+    table: &'w Table,
+    symbols: &'w Symbols<'a>,
+    json: &'w mut Vec<u8>,
+    notes: &'w mut Notes,
+}
+
+/// Members that a record may have.
+type Members<'a, const N: usize> = [(&'static str, Option<Value<'a>>); N];
+
+impl MetadataWriter<'_, '_> {
+    /// The flat form: `table`, `id`, `version`, `tableId`, `txId`, `txTime`, `blockAddress`.
+    fn field(&mut self, id: &str, version: u64, values: Members<'_, 4>) -> Result<Document, Fault> {
+        self.json.clear();
+        self.json.push(b'{');
+        self.name("table");
+        ion_json::write_string(&self.table.name, self.json);
+        self.id_and_version(id, version);
+        for member in values {
+            self.member(member)?;
         }
+        self.json.push(b'}');
+        Ok(Document(memory::copy(self.json)))
     }
-    json.push(b'}');
-    Ok(Document(memory::copy(json)))
+
+    /// The committed view without its data: `blockAddress`, `hash`, `metadata` with `id`, `version`, `txTime`, `txId`.
+    fn committed_view(&mut self, id: &str, version: u64, around: Members<'_, 2>, inside: Members<'_, 2>) -> Result<Document, Fault> {
+        self.json.clear();
+        self.json.push(b'{');
+        for member in around {
+            self.member(member)?;
+        }
+        self.name("metadata");
+        self.json.push(b'{');
+        self.id_and_version(id, version);
+        for member in inside {
+            self.member(member)?;
+        }
+        self.json.extend_from_slice(b"}}");
+        Ok(Document(memory::copy(self.json)))
+    }
+
+    fn id_and_version(&mut self, id: &str, version: u64) {
+        self.name("id");
+        ion_json::write_string(id, self.json);
+        self.name("version");
+        self.json.extend_from_slice(itoa::Buffer::new().format(version).as_bytes());
+    }
+
+    /// The name of a member, behind what stands before it.
+    fn name(&mut self, name: &str) {
+        if !self.json.ends_with(b"{") {
+            self.json.push(b',');
+        }
+        ion_json::write_string(name, self.json);
+        self.json.push(b':');
+    }
+
+    /// A member, where the record has it.
+    fn member(&mut self, (name, value): (&str, Option<Value<'_>>)) -> Result<(), Fault> {
+        let Some(value) = value else { return Ok(()) };
+        self.name(name);
+        write_value(value, self.symbols, &self.table.options.rules, self.json, self.notes)
+    }
 }
 
 #[cfg(test)]

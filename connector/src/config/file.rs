@@ -69,11 +69,11 @@ pub struct SourceSection {
     /// What `run` does where records were lost before it could read them, because the stream does not keep them any longer: `continue` with
     /// what there is, or `stop`. It is said and counted either way. Default: `continue`.
     pub on_data_loss: OnDataLoss,
-    /// How long a shard of Kinesis is left alone between two reads of a scan (`sync`, `explain`, `mapping`), 200ms at the least: of the five reads
-    /// a second that a shard allows, the rest is left to its other readers. `run` goes by what it finds. Default: `1s`.
+    /// How long a shard of Kinesis is left alone between two reads of a scan (`sync`, `query`, `verify`, `explain`, `mapping`), 200ms at the least:
+    /// of the five reads a second that a shard allows, the rest is left to its other readers. `run` goes by what it finds. Default: `1s`.
     pub idle_time_between_reads: Span,
     /// How long a shard of Kinesis may come no nearer to its end before a scan gives it up: then it is said that the scan is not proven
-    /// complete, and the exit code is 1. Default: `1m`.
+    /// complete, and the exit code is 1; and how long it may not answer before the scan fails. Default: `1m`.
     pub shard_timeout: Span,
     /// The consumer group of `run` on Kafka. Default: the pipeline's name.
     pub group: Option<String>,

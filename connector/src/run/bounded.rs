@@ -4,6 +4,7 @@
 //! enough, is decided in [`plan::bounds`](crate::plan::bounds). Saves nothing, and delivers nothing.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +26,6 @@ use crate::source::scan::{Length, Page, Pages};
 
 /// How long news are waited for before it is looked at the time.
 const TURN: Duration = Duration::from_millis(500);
-/// After so long without an answer of a shard a scan gives up.
-const SILENCE: Duration = Duration::from_secs(60);
 /// A `Date` header has whole seconds: the time of the answer may be so much later.
 const ROUNDED: u64 = 1_000;
 
@@ -35,12 +34,21 @@ const ROUNDED: u64 = 1_000;
 pub struct Settings {
     /// How soon a shard is read again, 200 ms at the least.
     pub interval: Duration,
-    /// How long a shard may come no nearer to its end before it is given up, and said not to be proven complete.
+    /// How long a shard may come no nearer to its end before it is given up, and said not to be proven complete; and how long it may not answer
+    /// before the scan is given up.
     pub patience: Duration,
     /// The memory that what was read and not handed over yet may have, in bytes.
     pub room: usize,
     /// Whether records that were lost before they could be read end the scan.
     pub stops_on_data_loss: bool,
+}
+
+/// A shard that cannot be read at present.
+#[derive(Debug)]
+struct Trouble {
+    since: Instant,
+    class: Class,
+    what: String,
 }
 
 /// A stream that is read to its bound.
@@ -52,14 +60,15 @@ pub struct Bounded {
     reading: Reading,
     news: Receiver<News>,
     stream: Stream,
+    /// The shards as they were listed last.
+    listed: Vec<Listed>,
     /// When the bound was taken.
     taken: Instant,
     /// The time from which on the stream may have records, in milliseconds since 1970.
     oldest: u64,
     /// What was read and is not all handed over yet.
     at_hand: Option<(Read, usize)>,
-    /// Since when shards cannot be read, and why.
-    troubled: HashMap<Arc<str>, (Instant, String)>,
+    troubled: HashMap<Arc<str>, Trouble>,
     has_lost: bool,
 }
 
@@ -70,12 +79,13 @@ impl Bounded {
     /// The stream cannot be asked.
     pub async fn open(kinesis: Kinesis, settings: Settings) -> Result<Self, Error> {
         let kinesis = Arc::new(kinesis);
-        let (listed, bound) = bound(&kinesis).await?;
+        let (listed, bound) = bound(&kinesis, settings.patience).await?;
         let (reading, news) = Reading::every(settings.interval, Arc::clone(&kinesis), settings.room);
         // Lossless for the next 500 million years.
         let kept = bound.saturating_sub(kinesis.retention().as_millis() as u64);
         let mut scan = Self {
             stream: Stream::new(&listed, bound, settings.patience),
+            listed,
             taken: Instant::now(),
             oldest: kinesis.created().map_or(kept, |created| kept.max(created)).min(bound),
             kinesis,
@@ -87,14 +97,14 @@ impl Bounded {
             troubled: HashMap::new(),
             has_lost: false,
         };
-        scan.begin(&listed)?;
+        scan.begin()?;
         Ok(scan)
     }
 
     /// The next records, as [`Scan::read`](crate::source::scan::Scan::read) gives them.
     ///
     /// # Errors
-    /// A shard did not answer for a minute, the stream is gone or may not be read, or records were lost where that is to end the scan.
+    /// A shard did not answer for too long, the stream is gone or may not be read, or records were lost where that is to end the scan.
     pub async fn next(&mut self, budget: usize) -> Result<Option<Page>, Error> {
         loop {
             if let Some(page) = self.hand_over(budget) {
@@ -103,10 +113,9 @@ impl Bounded {
             if self.stream.is_over() {
                 return Ok(None);
             }
-            match timeout(TURN, self.news.recv()).await {
-                Ok(Some(news)) => self.hear(news).await?,
-                // It holds a sender itself: they never end.
-                Ok(None) | Err(_) => {}
+            // It holds a sender itself: they never end.
+            if let Ok(Some(news)) = timeout(TURN, self.news.recv()).await {
+                self.hear(news).await?;
             }
             self.look_at_the_time()?;
         }
@@ -117,14 +126,15 @@ impl Bounded {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn go_on(&mut self) -> Result<(), Error> {
-        let (listed, bound) = bound(&self.kinesis).await?;
+        let (listed, bound) = bound(&self.kinesis, self.settings.patience).await?;
         self.taken = Instant::now();
         self.stream.extend(&listed, bound);
-        self.begin(&listed)
+        self.listed = listed;
+        self.begin()
     }
 
-    fn begin(&mut self, listed: &[Listed]) -> Result<(), Error> {
-        let plan = self.stream.begin(listed);
+    fn begin(&mut self) -> Result<(), Error> {
+        let plan = self.stream.begin(&self.listed);
         for shard in plan.vanished {
             let what = format!("the stream does not have the shard {shard} any more");
             tracing::error!("records were lost before they were read: {what}");
@@ -150,16 +160,23 @@ impl Bounded {
                 self.reading.stop(&shard);
                 self.troubled.remove(&shard);
                 self.stream.ended(&shard);
-                let (listed, _) = listed(&self.kinesis).await?;
-                self.begin(&listed)?;
+                let has_child = |listed: &Listed| listed.parents.iter().any(|parent| **parent == *shard);
+                if !self.listed.iter().any(has_child) {
+                    (self.listed, _) = listed(&self.kinesis, self.settings.patience).await?;
+                }
+                self.begin()?;
             }
             What::Loss { what, .. } => self.lost(&format!("{shard}: {what}"))?,
-            What::Trouble { class: Class::Refused, what } => {
-                return Err(self.kinesis.error(&Failure::Again { class: Class::Refused, what }));
-            }
-            What::Trouble { what, .. } => {
-                self.troubled.entry(shard).or_insert_with(|| (Instant::now(), String::new())).1 = what;
-            }
+            What::Trouble { class, what } => match self.troubled.entry(shard) {
+                // Credentials that have just run out are new the next time.
+                Entry::Occupied(known) if class == Class::Refused && known.get().class == class => {
+                    return Err(self.kinesis.error(&Failure::Again { class, what }));
+                }
+                Entry::Occupied(mut known) => (known.get_mut().class, known.get_mut().what) = (class, what),
+                Entry::Vacant(unknown) => {
+                    unknown.insert(Trouble { since: Instant::now(), class, what });
+                }
+            },
             What::Fine => drop(self.troubled.remove(&shard)),
             What::Failed(error) => return Err(error),
         }
@@ -216,9 +233,13 @@ impl Bounded {
     }
 
     fn look_at_the_time(&self) -> Result<(), Error> {
-        let Some((shard, (_, what))) = self.troubled.iter().find(|(_, (since, _))| since.elapsed() >= SILENCE) else { return Ok(()) };
-        let what =
-            format!("source: the shard {shard} of {} could not be read for {} s: {what}", self.kinesis.described(), SILENCE.as_secs());
+        let Some((shard, Trouble { what, .. })) =
+            self.troubled.iter().find(|(_, trouble)| trouble.since.elapsed() >= self.settings.patience)
+        else {
+            return Ok(());
+        };
+        let (stream, patience) = (self.kinesis.described(), self.settings.patience);
+        let what = format!("source: the shard {shard} of {stream} could not be read for {patience:?}: {what}");
         Err(Error::new(Kind::Source, what).help("nothing is lost: run the same command again when it can be read"))
     }
 }
@@ -244,8 +265,8 @@ impl Pages for Bounded {
 }
 
 /// The shards that there are now, and the time by the clock of the service: no earlier than it is.
-async fn bound(kinesis: &Kinesis) -> Result<(Vec<Listed>, u64), Error> {
-    let (listed, date) = listed(kinesis).await?;
+async fn bound(kinesis: &Kinesis, patience: Duration) -> Result<(Vec<Listed>, u64), Error> {
+    let (listed, date) = listed(kinesis, patience).await?;
     let bound = date.map(|date| date + ROUNDED).unwrap_or_else(|| {
         tracing::warn!("{} does not say what time it is: the scan goes by the clock of this machine", kinesis.described());
         clock::millis()
@@ -254,12 +275,12 @@ async fn bound(kinesis: &Kinesis) -> Result<(Vec<Listed>, u64), Error> {
 }
 
 /// The shards that there are now, and the time of the answer.
-async fn listed(kinesis: &Kinesis) -> Result<(Vec<Listed>, Option<u64>), Error> {
+async fn listed(kinesis: &Kinesis, patience: Duration) -> Result<(Vec<Listed>, Option<u64>), Error> {
     let since = Instant::now();
     let mut waits = None;
     loop {
         match kinesis.shards_and_time().await {
-            Err(Failure::Again { class: class @ (Class::Throttled | Class::Unavailable), .. }) if since.elapsed() < SILENCE => {
+            Err(Failure::Again { class: class @ (Class::Throttled | Class::Unavailable), .. }) if since.elapsed() < patience => {
                 sleep(waits.get_or_insert_with(|| Waits::new(policy(class))).next()).await;
             }
             // What was read before is delivered, which it would not be where the sink is what does not answer.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::super::ion_json::{Decimals, Rules};
-use super::super::{ColumnType, Format, Options, TableOptions, Versions};
+use super::super::{ColumnType, Format, Metadata, Options, TableOptions, Versions};
 use super::*;
 use crate::record::Message;
 
@@ -184,6 +184,7 @@ fn a_truncate_is_a_fault_that_says_what_stays() {
 #[test]
 fn a_table_that_no_rule_is_for_is_unmapped_whatever_is_in_its_rows() {
     let unmapped = || options(TableOptions { unmapped: true, ..TableOptions::default() });
+    let unread = || options(TableOptions { unread: true, ..TableOptions::default() });
     for event in [
         event("c", "null", "null", MYSQL),
         event("t", "null", "null", POSTGRESQL),
@@ -191,6 +192,7 @@ fn a_table_that_no_rule_is_for_is_unmapped_whatever_is_in_its_rows() {
         event("d", "null", "null", &POSTGRESQL.replace("2400164", "-1")),
     ] {
         assert_eq!(contents(unmapped(), None, event.clone()), [Content::Skip(Skip::Unmapped)], "{event}");
+        assert_eq!(contents(unread(), None, event.clone()), [Content::Skip(Skip::Unmapped)], "{event}");
     }
 }
 
@@ -471,7 +473,8 @@ fn documents_of_mongodb_are_a_fault_where_its_versions_are_allowed() {
 
 #[test]
 fn the_metadata_is_what_the_event_says_beside_the_row() {
-    let with_metadata = || options(TableOptions { metadata: true, ..TableOptions::default() });
+    let with = |metadata| options(TableOptions { metadata, ..TableOptions::default() });
+    let with_metadata = || with(Metadata::Field);
     let metadata = |content: &Content| match content {
         Content::Revision(revision) => std::str::from_utf8(revision.metadata.as_ref().unwrap().as_bytes()).unwrap().to_owned(),
         other => panic!("{other:?}"),
@@ -481,6 +484,9 @@ fn the_metadata_is_what_the_event_says_beside_the_row() {
     assert_eq!(metadata(&found[0]), expected);
     let moved = contents(with_metadata(), Some(r#"{"id":7}"#), event("u", r#"{"id":6}"#, r#"{"id":7}"#, LINDORM));
     assert!(metadata(&moved[0]).contains(r#""id":"6","version":1700000000400,"op":"u""#) && metadata(&moved[1]).contains(r#""id":"7""#));
+    let found = contents(with(Metadata::Committed), Some(r#"{"id":7}"#), event("d", r#"{"id":7}"#, "null", LINDORM));
+    let expected = format!(r#"{{"metadata":{{"id":"7","version":1700000000400,"op":"d","ts_ms":1700000000900,"source":{LINDORM}}}}}"#);
+    assert_eq!(metadata(&found[0]), expected);
 }
 
 /// One row's life on each connector: the events, each with the message key.

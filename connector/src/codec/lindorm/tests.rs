@@ -4,13 +4,18 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::codec::{Format, Options};
+use crate::codec::{Format, Metadata, Options};
 use crate::record::{Origin, Position, Record};
 
 fn options(table: &str) -> TableOptions {
     TableOptions {
         unmapped: table == "shop.unwanted",
-        metadata: table == "shop.told",
+        unread: table == "shop.unread",
+        metadata: match table {
+            "shop.told" => Metadata::Field,
+            "shop.committed" => Metadata::Committed,
+            _ => Metadata::None,
+        },
         key: if table == "shop.keyless" { vec![] } else { vec!["sku".to_owned()] },
         rows: if table == "shop.cells" { Rows::Cells } else { Rows::Full },
         types: [("f:stock", ColumnType::Long), ("note", ColumnType::String)].map(|(name, to)| (name.to_owned(), to)).into(),
@@ -197,6 +202,7 @@ fn a_table_without_key_columns_stops_the_run_and_says_how_to_name_them() {
 #[test]
 fn nothing_of_a_table_that_nobody_wants_is_judged() {
     assert_eq!(one(r#"{"op":"Unknown","table":"shop.unwanted","ts":-1,"data":[1,2]}"#), "unmapped");
+    assert_eq!(one(r#"{"op":"Unknown","table":"shop.unread","ts":-1,"data":[1,2]}"#), "unmapped");
 }
 
 #[test]
@@ -249,6 +255,9 @@ fn the_metadata_says_what_the_message_said() {
     let Content::Revision(revision) = decoded(message) else { panic!() };
     let metadata = revision.metadata.unwrap();
     assert_eq!(metadata.as_bytes(), br#"{"table":"shop.told","id":"a","version":7,"op":"DeleteFamily","ts":null}"#);
+    let Content::Revision(revision) = decoded(message.replace("told", "committed")) else { panic!() };
+    let metadata = revision.metadata.unwrap();
+    assert_eq!(metadata.as_bytes(), br#"{"metadata":{"id":"a","version":7,"op":"DeleteFamily","ts":null}}"#);
 }
 
 #[test]

@@ -3,7 +3,7 @@ use ion_rs::v1_0::Binary;
 
 use super::super::ion_json::{Decimals, Rules};
 use super::super::ion_symbols::MAX_SYMBOLS;
-use super::super::{MAX_FAULTS, Options, TableOptions, Unit, ion_text};
+use super::super::{MAX_FAULTS, Metadata, Options, TableOptions, Unit, ion_text};
 use super::*;
 
 /// What a record of these bytes comes to, a line for each unit.
@@ -307,7 +307,8 @@ fn a_table_has_its_own_rules_and_metadata() {
     let options = || Options {
         table: Box::new(|table| {
             let decimals = if table == "Exact" { Decimals::String } else { Decimals::Number };
-            TableOptions { rules: Rules { decimals, ..Rules::default() }, metadata: table == "Exact", ..TableOptions::default() }
+            let metadata = if table == "Exact" { Metadata::Field } else { Metadata::None };
+            TableOptions { rules: Rules { decimals, ..Rules::default() }, metadata, ..TableOptions::default() }
         }),
         ..Options::default()
     };
@@ -320,6 +321,35 @@ fn a_table_has_its_own_rules_and_metadata() {
     assert_eq!(line(&units[0]), format!(r#"Exact/a"b@7 {{"p":"1.50"}}{metadata}"#));
     let deleted = revision(METADATA).replace("\"Item\"", "\"Exact\"");
     assert_eq!(line(&decode_with(options(), deleted).0[0]), r#"Exact/a@7 deleted{"table":"Exact","id":"a","version":7,"tableId":"t"}"#);
+}
+
+fn options_of_item(item: TableOptions) -> Options {
+    Options { table: Box::new(move |table| if table == "Item" { item.clone() } else { TableOptions::default() }), ..Options::default() }
+}
+
+#[test]
+fn the_committed_view_has_what_the_revision_has() {
+    let committed = |record: &str| {
+        let options = options_of_item(TableOptions { metadata: Metadata::Committed, ..TableOptions::default() });
+        line(&decode_with(options, record.to_owned()).0[0])
+    };
+    let view = "{\"blockAddress\":{\"strandId\":\"7sWdNf0uQxB4mJkTzL1eRg\",\"sequenceNo\":918},\"hash\":\"SsYrYUtATNiLcWBfd9VMm+QV3IHaBk8Yj2zY292iQaE=\",\
+                \"metadata\":{\"id\":\"3QxYbM8sTkE1pLw0Zr9uAc\",\"version\":2,\"txTime\":\"2020-03-01T08:15:30.250Z\",\"txId\":\"9fKc2WqLr7D0xVtJm4HsNe\"}}";
+    assert_eq!(committed(&published("")), format!("Item/3QxYbM8sTkE1pLw0Zr9uAc@2 deleted{view}"));
+    assert_eq!(committed(&published(DATA_HASH)), format!("Item/3QxYbM8sTkE1pLw0Zr9uAc@2 redacted{view}"));
+    assert_eq!(committed(&published("data:{a:1},")), format!("Item/3QxYbM8sTkE1pLw0Zr9uAc@2 {{\"a\":1}}{view}"));
+    assert_eq!(committed(&revision(METADATA)), "Item/a@7 deleted{\"metadata\":{\"id\":\"a\",\"version\":7}}");
+    let odd = revision(&format!("hash:null.blob,blockAddress:null,data:{{}},{METADATA}"));
+    assert_eq!(committed(&odd), "Item/a@7 {}{\"blockAddress\":null,\"hash\":null,\"metadata\":{\"id\":\"a\",\"version\":7}}");
+}
+
+#[test]
+fn a_table_that_is_not_to_be_read_is_unmapped_whatever_is_in_its_revisions() {
+    let broken = revision("data:[1],metadata:7");
+    let record = [&published(DATA), &broken, &broken.replace("\"Item\"", "\"Other\""), &published(DATA)].map(String::as_str).concat();
+    let options = || options_of_item(TableOptions { unread: true, ..TableOptions::default() });
+    let lines: Vec<_> = decode_with(options(), record).0.iter().map(line).collect();
+    assert_eq!(lines, ["unmapped", "unmapped", "unusable_revision", "unmapped"]);
 }
 
 /// The documentation's revision, whose hash is known to be right, with a stream record around it.

@@ -87,8 +87,8 @@ impl Shard {
             return true;
         }
         self.is_measured |= page.behind > Some(MEASURED);
-        // What is read is of a time at or behind the bound.
-        let is_claimed = page.records == 0 && page.behind.is_some_and(|behind| behind <= since);
+        // What comes next is of a time behind that of the bound.
+        let is_claimed = page.records == 0 && page.behind.is_some_and(|behind| behind.is_zero() || behind < since);
         self.claims = if is_claimed { self.claims + 1 } else { 0 };
         self.claims >= BELIEVED
     }

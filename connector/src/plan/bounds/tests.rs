@@ -91,9 +91,10 @@ fn a_distance_that_was_measured_is_believed_when_it_is_zero() {
 #[test]
 fn a_place_behind_the_bound_is_an_end_although_the_shard_has_more() {
     let mut shard = open();
-    assert_eq!(shard.saw(empty(Some(seconds(8))), seconds(7)), Verdict::GoesOn);
-    assert_eq!(shard.saw(empty(Some(seconds(8))), seconds(8)), Verdict::GoesOn);
-    assert_eq!(shard.saw(empty(Some(seconds(8))), seconds(9)), Verdict::Reached);
+    for second in 7..=9 {
+        assert_eq!(shard.saw(empty(Some(seconds(8))), seconds(second)), Verdict::GoesOn, "{second}");
+    }
+    assert_eq!(shard.saw(empty(Some(seconds(8))), seconds(10)), Verdict::Reached);
 }
 
 #[test]

@@ -157,7 +157,16 @@ mod tests {
 
     fn seen(alias: bool, gc_deletes: Option<&str>) -> Seen {
         let index = Index { alias, uuid: None };
-        Seen { index, concrete: "people-1".into(), gc_deletes: gc_deletes.map(str::to_owned), mapped: true, keeps_cells: true, hides: true }
+        Seen {
+            index,
+            concrete: "people-1".into(),
+            gc_deletes: gc_deletes.map(str::to_owned),
+            mapped: true,
+            keeps_cells: true,
+            hides: true,
+            keeps_source: true,
+            others: Vec::new(),
+        }
     }
 
     fn said(seen: &Seen, uses: Uses) -> Vec<String> {

@@ -58,6 +58,8 @@ pub(super) enum Content {
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Bytes,
+    /// Whether the body is larger than was wanted ([`Client::send_for`]); it was not read then.
+    pub(super) is_over: bool,
     /// The wait that `Retry-After` asks for.
     after: Option<Duration>,
     /// `x-amzn-errortype`, by which AWS names an error.
@@ -150,12 +152,24 @@ impl Client {
 
     /// Sends one request and reads the whole answer.
     pub(super) async fn send(&self, method: Method, path: &str, query: &[(&str, &str)], content: Content) -> Result<Answer, Trouble> {
-        let mut answer = self.send_once(method, path, query, content.clone()).await?;
+        self.send_for(u64::MAX, method, path, query, content).await
+    }
+
+    /// As [`send`](Self::send), for an answer of at most so many bytes: the body of one that is announced as longer is not read.
+    pub(super) async fn send_for(
+        &self,
+        most: u64,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+        content: Content,
+    ) -> Result<Answer, Trouble> {
+        let mut answer = self.send_once(most, method, path, query, content.clone()).await?;
         if self.is_refused(&answer) && self.is_corrected(&answer) {
-            answer = self.send_once(method, path, query, content.clone()).await?;
+            answer = self.send_once(most, method, path, query, content.clone()).await?;
         }
         if self.is_refused(&answer) && self.proof.refresh(answer.generation).await {
-            answer = self.send_once(method, path, query, content).await?;
+            answer = self.send_once(most, method, path, query, content).await?;
         }
         Ok(answer)
     }
@@ -176,7 +190,7 @@ impl Client {
         reply::refused(&self.place, answer.status, &answer.body, answer.aws_type.as_deref(), answer.after)
     }
 
-    async fn send_once(&self, method: Method, path: &str, query: &[(&str, &str)], content: Content) -> Result<Answer, Trouble> {
+    async fn send_once(&self, most: u64, method: Method, path: &str, query: &[(&str, &str)], content: Content) -> Result<Answer, Trouble> {
         let (generation, mut headers) = self.proof.headers().await?;
         let correction = self.clock.correction();
         let body = match content {
@@ -201,8 +215,9 @@ impl Client {
         let date = text(DATE.as_str()).and_then(|header| reply::date(&header));
         let after = text(RETRY_AFTER.as_str()).and_then(|header| reply::retry_after(&header, date));
         let aws_type = text("x-amzn-errortype");
-        let body = response.bytes().await.map_err(|error| self.trouble(&error))?;
-        Ok(Answer { status, body, after, aws_type, date, correction, generation })
+        let is_over = response.content_length().is_some_and(|length| length > most);
+        let body = if is_over { Bytes::new() } else { response.bytes().await.map_err(|error| self.trouble(&error))? };
+        Ok(Answer { status, body, is_over, after, aws_type, date, correction, generation })
     }
 
     fn trouble(&self, error: &opensearch::Error) -> Trouble {

@@ -37,9 +37,13 @@ pub(super) struct Seen {
     pub(super) keeps_cells: bool,
     /// Whether the alias hides tombstones from its readers.
     pub(super) hides: bool,
+    /// Whether it keeps documents as they were written, and not only what is searched of them.
+    pub(super) keeps_source: bool,
+    /// What else the name means: the other indices of an alias, which are read by it and not written to.
+    pub(super) others: Vec<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct Described {
     #[serde(default)]
     aliases: HashMap<String, Alias>,
@@ -71,6 +75,8 @@ struct IndexSettings {
 #[serde(default)]
 struct Mappings {
     properties: Properties,
+    #[serde(rename = "_source")]
+    source: Value,
 }
 
 #[derive(Deserialize, Default)]
@@ -91,6 +97,8 @@ impl Described {
             mapped: fields["deleted"]["type"] == "boolean" && fields["time"]["type"] == "date",
             keeps_cells: fields[CELLS]["enabled"] == false,
             hides,
+            keeps_source: self.mappings.source["enabled"] != false,
+            others: Vec::new(),
         }
     }
 }
@@ -109,7 +117,7 @@ pub(super) async fn find_all(client: &Client, pattern: &str) -> Result<Vec<Seen>
 }
 
 async fn described(client: &Client, name: &str, path: &str) -> Result<Option<HashMap<String, Described>>, Failure> {
-    const WANTED: &str = "*.aliases,*.settings.index.uuid,*.settings.index.gc_deletes,*.mappings.properties.revsync";
+    const WANTED: &str = "*.aliases,*.settings.index.uuid,*.settings.index.gc_deletes,*.mappings.properties.revsync,*.mappings._source";
     let filter: &[(&str, &str)] = if client.serverless { &[] } else { &[("filter_path", WANTED)] };
     let answer = client.send(Method::Get, path, filter, Content::Empty).await?;
     if answer.status == 404 && matches!(answer.error_type().as_deref(), None | Some("index_not_found_exception")) {
@@ -128,7 +136,7 @@ async fn described(client: &Client, name: &str, path: &str) -> Result<Option<Has
 fn interpret(name: &str, described: &HashMap<String, Described>) -> Result<Seen, Failure> {
     if described.is_empty() {
         let index = Index { alias: false, uuid: None };
-        return Ok(Seen { index, concrete: name.to_owned(), gc_deletes: None, mapped: false, keeps_cells: false, hides: false });
+        return Ok(Seen { index, ..Described::default().seen(name, None) });
     }
     if let Some(index) = described.get(name) {
         return Ok(index.seen(name, None));
@@ -140,7 +148,11 @@ fn interpret(name: &str, described: &HashMap<String, Described>) -> Result<Seen,
         _ => None,
     });
     match write_index {
-        Some((concrete, alias, index)) => Ok(index.seen(concrete, Some(alias))),
+        Some((concrete, alias, index)) => {
+            let mut others: Vec<String> = members.iter().map(|(name, ..)| (*name).to_owned()).filter(|name| name != concrete).collect();
+            others.sort();
+            Ok(Seen { others, ..index.seen(concrete, Some(alias)) })
+        }
         None if members.is_empty() => Err(Failure::Misconfigured {
             what: format!("{name} is neither an index nor an alias; a data stream takes no external versions"),
         }),
@@ -221,7 +233,8 @@ mod tests {
         }});
         let ours = seen(&of_ours.to_string());
         assert_eq!((ours.concrete.as_str(), ours.gc_deletes.as_deref(), ours.mapped, ours.hides), ("people-1", Some("24h"), true, true));
-        assert!(ours.keeps_cells);
+        assert!(ours.keeps_cells && ours.keeps_source);
+        assert!(!seen(r#"{"people":{"mappings":{"_source":{"enabled":false}}}}"#).keeps_source);
         for (text, mapped, hides) in [
             (json!({"people": {"aliases": {"other": {"filter": filter}}}}), false, false),
             (json!({"people-1": {"aliases": {"people": {}}}}), false, false),

@@ -2,7 +2,7 @@
 //!
 //! [`request`] makes the body (`merge` its updates), `client` sends it with a `proof` of who we are (`held` until it is refused; `sign` and `clock` for AWS), `reply` reads the answer (and
 //! `redact` what may be told of it), `indices` sees to it that the index exists and stays the same one (`describe` what it is, `creation`
-//! with what it is made, `advice` how far deletes hold in it), `documents` keeps what is no operation of the line, `inspect`, `search` and `sweep` are what the commands ask for beside writing.
+//! with what it is made, `advice` how far deletes hold in it), `documents` keeps what is no operation of the line, `inspect`, `search`, `sweep`, `contents`, `lookup` and `forget` are what the commands ask for beside writing.
 //!
 //! Tries once and reports. Never decides what a reply means ([`plan::outcome`](crate::plan::outcome)), and never makes an index anew that
 //! was there and is gone.
@@ -11,12 +11,15 @@ mod advice;
 mod client;
 mod clock;
 pub mod config;
+mod contents;
 mod creation;
 mod describe;
 mod documents;
+mod forget;
 mod held;
 mod indices;
 mod inspect;
+mod lookup;
 mod merge;
 mod proof;
 mod redact;
@@ -62,6 +65,8 @@ pub struct OpenSearch {
     /// How long the server may wait for a shard, in its own notation. Its default of a minute is longer than a request may take: one red index
     /// would then cost the answers for all others.
     shard_timeout: String,
+    /// Settings that were changed for a moment, and are to be put back.
+    changed: forget::Changed,
 }
 
 impl OpenSearch {
@@ -89,6 +94,7 @@ impl OpenSearch {
             gzip: config.gzip,
             refreshes: true,
             shard_timeout: format!("{}ms", config.request_timeout.as_millis() / 3),
+            changed: forget::Changed::default(),
         })
     }
 

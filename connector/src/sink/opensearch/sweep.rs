@@ -157,7 +157,14 @@ impl OpenSearch {
         self.question(Method::Post, &format!("{}/_search", segment(index)), &query, body).await
     }
 
-    async fn question<T: DeserializeOwned>(&self, method: Method, path: &str, query: &[(&str, &str)], body: &Value) -> Result<T, Failure> {
+    /// Asks with a body, and reads the answer.
+    pub(super) async fn question<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+        body: &Value,
+    ) -> Result<T, Failure> {
         let content = Content::Json(Bytes::from(body.to_string()));
         let answer = self.client.send(method, path, query, content).await?;
         if !answer.is_success() {
@@ -166,7 +173,7 @@ impl OpenSearch {
         serde_json::from_slice(&answer.body).map_err(|_| self.misread("is not OpenSearch's"))
     }
 
-    fn misread(&self, how: &str) -> Failure {
+    pub(super) fn misread(&self, how: &str) -> Failure {
         let what = format!("the answer of {} to a search {how}", self.client.place);
         Failure::Retry { class: Class::Unavailable, what, after: None }
     }
