@@ -124,7 +124,10 @@ impl Damaging<'_> {
         let (mut damages, mut by_hand) = (Vec::new(), Vec::new());
         let (mut deletes, mut writes) = (Vec::new(), Vec::new());
         let mut forgotten: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
-        for life in lives.iter().filter(|_| dice.percent(40)) {
+        for life in lives {
+            if !dice.percent(40) {
+                continue;
+            }
             let newest = life.newest();
             let mut note = |class: &str, held: Option<u64>| {
                 damages.push((class.to_owned(), life.table.index.clone(), life.id.clone(), held, Some(newest)));

@@ -107,8 +107,7 @@ async fn contents(settings: &Settings, writes: bool) -> Result<Arc<dyn Contents>
                 Err(busy) if busy.kind == Kind::Pending => tracing::warn!("{busy}; going on, it may pass"),
                 probed => drop(probed?),
             }
-            let _ = server;
-            Err(Error::usage("not yet"))
+            Ok(Arc::new(if writes { server } else { server.for_sweep() }))
         }
         SinkUrl::Local(path) if writes => Ok(Arc::new(Local::open(path)?)),
         SinkUrl::Local(path) => Ok(Arc::new(Local::open_existing(path)?)),
