@@ -1,16 +1,15 @@
 //! The proof that a local index holds what its stream says, end to end: the index is damaged by chance, and every damage is named and mended.
 
-use std::path::Path;
+use std::io::Write;
 use std::process::Stdio;
 
 use revsync::operation::{Operation, Target};
-use revsync::plan::cells::Row;
-use revsync::sink::Sink;
+use revsync::revision::{Document, VersionType};
 use revsync::sink::local::Local;
 use serde_json::{Value, json};
 
 use crate::command::{Done, Folder, revision};
-use crate::damage::{Damaging, Table, ledger, stream, told};
+use crate::damage::{self, Plan, Table, ledger, stream, told};
 use crate::dice::Dice;
 use crate::qldb_stream::{self, Does};
 
@@ -49,12 +48,11 @@ fn car(id: &str, version: u64, data: Option<&str>) -> String {
 }
 
 fn target(id: &str, version: u64) -> Target {
-    let version_type = revsync::revision::VersionType::ExternalGte;
-    Target { index: "car".into(), id: id.to_owned(), version, version_type, routing: None }
+    Target { index: "car".into(), id: id.to_owned(), version, version_type: VersionType::ExternalGte, routing: None }
 }
 
 fn put(id: &str, version: u64, document: &str) -> Operation {
-    Operation::Index { target: target(id, version), document: revsync::revision::Document(document.as_bytes().to_vec().into()) }
+    Operation::Index { target: target(id, version), document: Document(document.as_bytes().to_vec().into()) }
 }
 
 fn delete(id: &str, version: u64) -> Operation {
@@ -63,8 +61,7 @@ fn delete(id: &str, version: u64) -> Operation {
 
 /// Writes past the stream.
 async fn write(folder: &Folder, operations: Vec<Operation>) {
-    let sink = local(folder);
-    Damaging { sink: &sink, contents: false, ahead: false }.write(operations).await;
+    damage::write(&local(folder), operations).await;
 }
 
 /// How many documents of each class a report tells, where there are any.
@@ -82,12 +79,9 @@ async fn damaged_and_mended(seed: u64, contents: bool, ahead: bool) {
     let before = verify(&folder, compared);
     assert_eq!((before.exit, &before.json()["equal"], &before.json()["indices"]), (0, &json!(true), &json!(3)), "{before:?}");
 
-    let sink = local(&folder);
-    let damaging = Damaging { sink: &sink, contents, ahead };
-    let (damages, by_hand) = damaging.damage(&lives, dice).await;
-    let unversioned = |target: Target| Operation::Delete { target: Target { version: target.version + 1, ..target } };
-    damaging.write(by_hand.into_iter().map(unversioned).collect()).await;
-    drop(sink);
+    let plan = Plan::new(&lives, contents, ahead, dice);
+    plan.carry_out(&local(&folder)).await;
+    let damages = plan.damages;
 
     let found = verify(&folder, compared);
     assert_eq!((found.exit, told(&found.json())), (1, damages.clone()), "seed {seed}");
@@ -243,23 +237,17 @@ fn lines_of_bulk_are_no_index_that_could_be_compared() {
 #[test]
 fn a_run_that_is_stopped_exits_2_and_prints_what_it_knows() {
     let folder = synced(&car("a", 0, Some("{A:1}")));
-    let source = folder.path().join("pipe");
-    let made = std::process::Command::new("mkfifo").arg(&source).status().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap();
     assert!(made.success());
-    let mut running =
-        folder.command(&["--json", "verify", "pipe"], &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Nothing more comes of it than the first record, and it does not end either.
-    let mut held = std::fs::File::options().write(true).open(&source).unwrap();
-    std::io::Write::write_all(&mut held, car("a", 0, Some("{A:1}")).as_bytes()).unwrap();
-    interrupt(&running);
-    let status = running.wait().unwrap();
-    let mut out = String::new();
-    std::io::Read::read_to_string(&mut running.stdout.take().unwrap(), &mut out).unwrap();
-    drop(held);
-    assert_eq!(status.code(), Some(2), "{out}");
-}
-
-fn interrupt(running: &std::process::Child) {
-    let id = running.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let mut command = folder.command(&["--json", "verify", "pipe"], &[]);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Opened when the signal is listened for already; the source comes to no end before.
+    let mut pipe = std::fs::File::options().write(true).open(folder.path().join("pipe")).unwrap();
+    pipe.write_all(car("a", 0, Some("{A:1}")).as_bytes()).unwrap();
+    let signalled = std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    let output = running.wait_with_output().unwrap();
+    drop(pipe);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &report["equal"], &report["complete"]), (Some(2), &json!(false), &json!(false)), "{report}");
 }

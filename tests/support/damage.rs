@@ -17,6 +17,7 @@ use crate::qldb_stream::{Does, revision};
 pub struct Table {
     pub name: &'static str,
     pub index: String,
+    /// With `{id}` for the document id.
     pub routing: Option<&'static str>,
     /// Whether a delete leaves a tombstone.
     pub tombstones: bool,
@@ -37,11 +38,11 @@ impl Life {
         self.does.len() as u64 - 1
     }
 
-    fn is_deleted(&self) -> bool {
+    pub fn is_deleted(&self) -> bool {
         self.does.last() == Some(&Does::Delete)
     }
 
-    fn target(&self, version: u64) -> Target {
+    pub fn target(&self, version: u64) -> Target {
         target(&self.table, &self.id, version)
     }
 
@@ -60,7 +61,7 @@ fn target(table: &Table, id: &str, version: u64) -> Target {
         id: id.to_owned(),
         version,
         version_type: VersionType::ExternalGte,
-        routing: table.routing.map(str::to_owned),
+        routing: table.routing.map(|routing| routing.replace("{id}", id)),
     }
 }
 
@@ -108,95 +109,103 @@ pub fn told(report: &serde_json::Value) -> Vec<Damage> {
     told
 }
 
-/// What is done to an index, and how it is done where the sink's own operations are not enough.
-pub struct Damaging<'a> {
-    pub sink: &'a dyn Contents,
-    /// Whether contents are changed too.
-    pub contents: bool,
-    /// Whether something is written that the stream does not have yet.
-    pub ahead: bool,
+/// What is to be done to an index that holds what its stream says, in this order.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Deleted at these versions.
+    pub deletes: Vec<Target>,
+    /// What the index must not remember the deletes of, by index.
+    pub forgotten: BTreeMap<String, Vec<Asked>>,
+    /// Written at these versions.
+    pub writes: Vec<(Target, Document)>,
+    /// Deleted without a version, at the next one that there is.
+    pub by_hand: Vec<Target>,
+    /// What is wrong then.
+    pub damages: Vec<Damage>,
 }
 
-impl Damaging<'_> {
-    /// Damages about a third of the documents of an index that holds what the stream says, and gives what is wrong now. `by_hand` are documents that are
-    /// to be deleted without a version, which leaves the memory of a higher one.
-    pub async fn damage(&self, lives: &[Life], dice: &mut Dice) -> (Vec<Damage>, Vec<Target>) {
-        let (mut damages, mut by_hand) = (Vec::new(), Vec::new());
-        let (mut deletes, mut writes) = (Vec::new(), Vec::new());
-        let mut forgotten: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
+impl Plan {
+    /// Damages about two fifths of the documents. `contents`: some are changed at their version. `ahead`: some are written at a version that the
+    /// stream does not have.
+    pub fn new(lives: &[Life], contents: bool, ahead: bool, dice: &mut Dice) -> Self {
+        let mut plan = Self::default();
         for life in lives {
-            if !dice.percent(40) {
-                continue;
+            if dice.percent(40) {
+                plan.damage(life, contents, ahead, dice);
             }
-            let newest = life.newest();
-            let mut note = |class: &str, held: Option<u64>| {
-                damages.push((class.to_owned(), life.table.index.clone(), life.id.clone(), held, Some(newest)));
-            };
-            let lower: Vec<u64> = (0..newest).filter(|version| life.does[*version as usize] != Does::Delete).collect();
-            let goes_back = match (life.is_deleted(), dice.below(5)) {
-                (true, 0) if life.table.tombstones => {
-                    deletes.push(Operation::Delete { target: life.target(newest) });
-                    note("missing", None);
-                    false
+        }
+        for number in 0..3 {
+            let life = dice.pick(lives);
+            let foreign = target(&life.table, &format!("foreign-{number}"), 7);
+            plan.damages.push(("foreign".to_owned(), life.table.index.clone(), foreign.id.clone(), Some(7), None));
+            plan.writes.push((foreign, life.document(7)));
+        }
+        plan.damages.sort();
+        plan
+    }
+
+    fn damage(&mut self, life: &Life, contents: bool, ahead: bool, dice: &mut Dice) {
+        let newest = life.newest();
+        let (class, held) = match (life.is_deleted(), dice.below(5)) {
+            (true, 0) if life.table.tombstones => {
+                self.deletes.push(life.target(newest));
+                ("missing", None)
+            }
+            (true, _) | (false, 0 | 1) => {
+                let lower: Vec<u64> = (0..newest).filter(|version| life.does[*version as usize] != Does::Delete).collect();
+                if lower.is_empty() {
+                    return;
                 }
-                (true, _) | (false, 0 | 1) => true,
-                (false, 2) if self.contents => {
-                    let document = Document(Bytes::from_static(br#"{"Name":"somebody else"}"#));
-                    writes.push(Operation::Index { target: life.target(newest), document });
-                    note("stale", Some(newest));
-                    false
-                }
-                (false, 3) if self.ahead => {
-                    writes.push(Operation::Index { target: life.target(newest + 3), document: life.document(newest + 3) });
-                    note("ahead", Some(newest + 3));
-                    false
-                }
-                (false, 2 | 3) => {
-                    deletes.push(Operation::Delete { target: life.target(newest) });
-                    note("missing", None);
-                    false
-                }
-                (false, _) => {
-                    by_hand.push(life.target(newest));
-                    note("missing", None);
-                    false
-                }
-            };
-            if goes_back && !lower.is_empty() {
                 let version = *dice.pick(&lower);
-                deletes.push(Operation::Delete { target: life.target(newest) });
-                let asked = Asked { id: life.id.clone(), routing: life.table.routing.map(str::to_owned) };
-                forgotten.entry(life.table.index.clone()).or_default().push(asked);
-                writes.push(Operation::Index { target: life.target(version), document: life.document(version) });
+                self.deletes.push(life.target(newest));
+                let asked = Asked { id: life.id.clone(), routing: life.target(newest).routing };
+                self.forgotten.entry(life.table.index.clone()).or_default().push(asked);
+                self.writes.push((life.target(version), life.document(version)));
                 let class = match (life.redacted.contains(&version), life.is_deleted()) {
                     (true, _) => "redacted_present",
                     (false, true) => "resurrected",
                     (false, false) => "stale",
                 };
-                note(class, Some(version));
+                (class, Some(version))
             }
-        }
-        for number in 0..3 {
-            let life = dice.pick(lives);
-            let id = format!("foreign-{number}");
-            writes.push(Operation::Index { target: target(&life.table, &id, 7), document: life.document(7) });
-            damages.push(("foreign".to_owned(), life.table.index.clone(), id, Some(7), None));
-        }
-        self.write(deletes).await;
-        for (index, ids) in &forgotten {
-            self.sink.forget_deletes(index, ids).await.expect("deletes are forgotten");
-        }
-        self.write(writes).await;
-        damages.sort();
-        (damages, by_hand)
+            (false, 2) if contents => {
+                self.writes.push((life.target(newest), Document(Bytes::from_static(br#"{"Name":"somebody else"}"#))));
+                ("stale", Some(newest))
+            }
+            (false, 3) if ahead => {
+                self.writes.push((life.target(newest + 3), life.document(newest + 3)));
+                ("ahead", Some(newest + 3))
+            }
+            (false, 2 | 3) => {
+                self.deletes.push(life.target(newest));
+                ("missing", None)
+            }
+            (false, _) => {
+                self.by_hand.push(life.target(newest));
+                ("missing", None)
+            }
+        };
+        self.damages.push((class.to_owned(), life.table.index.clone(), life.id.clone(), held, Some(newest)));
     }
 
-    /// Carries operations out.
-    pub async fn write(&self, operations: Vec<Operation>) {
-        let expected = operations.len();
-        let replies = self.sink.write(Arc::from(operations)).await.expect("a reply");
-        assert_eq!(replies.len(), expected);
-        assert!(replies.iter().all(|reply| reply.error.is_none()), "{replies:?}");
-        self.sink.finish().await.expect("it is written");
+    /// Does it through a sink.
+    pub async fn carry_out(&self, sink: &dyn Contents) {
+        write(sink, self.deletes.iter().cloned().map(|target| Operation::Delete { target }).collect()).await;
+        for (index, ids) in &self.forgotten {
+            sink.forget_deletes(index, ids).await.expect("deletes are forgotten");
+        }
+        let put = |(target, document)| Operation::Index { target, document };
+        write(sink, self.writes.iter().cloned().map(put).collect()).await;
+        let next = |target: Target| Operation::Delete { target: Target { version: target.version + 1, ..target } };
+        write(sink, self.by_hand.iter().cloned().map(next).collect()).await;
     }
+}
+
+/// Writes past the stream; every operation must be taken.
+pub async fn write(sink: &dyn Contents, operations: Vec<Operation>) {
+    let expected = operations.len();
+    let replies = sink.write(Arc::from(operations)).await.expect("a reply");
+    assert_eq!(replies.len(), expected);
+    assert!(replies.iter().all(|reply| reply.error.is_none()), "{replies:?}");
+    sink.finish().await.expect("it is written");
 }
