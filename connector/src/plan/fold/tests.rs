@@ -63,7 +63,8 @@ fn what_does_not_count_makes_an_id_known_and_nothing_else() {
 fn every_field_of_the_table_has_its_class_and_what_mends_it() {
     use Class::{Ahead, Foreign, Missing, RedactedPresent, Resurrected, Stale};
     use Mend::{Erase, Newest, Nothing};
-    let fields: [(&[(Said, u64)], Option<Held>, Option<(Class, Mend)>); 36] = [
+    type Case<'a> = (&'a [(Said, u64)], Option<Held>, Option<(Class, Mend)>);
+    let fields: [Case<'_>; 36] = [
         (&[(DOCUMENT, 5)], None, Some((Missing, Newest))),
         (&[(DOCUMENT, 5)], tombstone(4), Some((Missing, Newest))),
         (&[(DOCUMENT, 5)], tombstone(5), Some((Missing, Newest))),
