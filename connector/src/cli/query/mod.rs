@@ -36,11 +36,11 @@ Columns:
   table, op            the table's name, and index, delete or redacted
   data                 the document, null where the row is a delete or a
                        redaction; a name by itself is one of its fields
-  metadata             id, version, and what else the source knows (QLDB: txTime,
-                       txId)
+  metadata             id, version, and what else the source knows (of QLDB
+                       txTime, txId)
   blockAddress, hash   of QLDB; * stands for all up to here
-  ROWTIME              when the stream took the record in; null where a file does
-                       not tell
+  ROWTIME              when the stream took the record in; null where a file
+                       does not tell
   ROWPARTITION, ROWOFFSET
                        where the record is: partition and offset, shard and
                        sequence number, file and byte
@@ -51,14 +51,14 @@ const LANGUAGE: &str = "\
 Language:
   statement    SELECT * or expression [AS name], … FROM TABLE [[AS] alias]
                [WHERE condition] [LIMIT n]; FROM stream has every table
-  names        State, Owners.PrimaryOwner.PersonId, Owners.SecondaryOwners[0].VIN;
+  names        State, Owners.PrimaryOwner.PersonId, Owners.Second[0].Id;
                letter case counts; \"f:stock\" in double quotes where it has other
                signs or is a word of SQL; data.op where op would be the column
   values       'text' (a quote in it is doubled), 442.30, TRUE, FALSE, NULL,
                DATE '2017-08-21', TIMESTAMP '2017-08-21T10:00:00.5+02:00'
   conditions   = <> != < <= > >=; [NOT] IN (…), [NOT] BETWEEN … AND …,
-               [NOT] LIKE '…%_' [ESCAPE '…']; IS [NOT] NULL, MISSING, TRUE, FALSE
-               or UNKNOWN; AND, OR, NOT, parentheses
+               [NOT] LIKE '…%_' [ESCAPE '…']; IS [NOT] NULL, MISSING, TRUE,
+               FALSE or UNKNOWN; AND, OR, NOT, parentheses
   arithmetic   + - * / % on numbers, || between texts; a time + or -
                INTERVAL '2' HOUR (SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR)
   types        CAST(x AS type): VARCHAR(n), CHAR(n), TEXT, INTEGER, BIGINT,
@@ -74,8 +74,8 @@ Language:
    of times    NOW(), EXTRACT(YEAR FROM x) down to SECOND, and EPOCH,
                DATE_TRUNC('day', x), TO_TIMESTAMP(x) of a text or milliseconds;
                in UTC
-   of lists    CARDINALITY; in a comparison a path that leads to a list means any
-               of its elements
+   of lists    CARDINALITY; in a comparison a path that leads to a list means
+               any of its elements
 
   What is null, missing or of another type matches neither a comparison nor NOT
   of it. Numbers are compared and computed to their last digit, texts by code
