@@ -14,7 +14,11 @@ mod checkpoints;
 mod commands;
 #[path = "../support/contents.rs"]
 mod contents;
+#[path = "../support/damage.rs"]
+mod damage;
 mod debezium;
+#[path = "../support/dice.rs"]
+mod dice;
 mod local_index;
 mod local_search;
 mod memory;
@@ -31,3 +35,4 @@ mod rules;
 mod shelves;
 mod sweep;
 mod trickle;
+mod verify;

@@ -12,6 +12,8 @@ mod conforming;
 mod content;
 #[path = "../support/contents.rs"]
 mod contents;
+#[path = "../support/damage.rs"]
+mod damage;
 mod delivery;
 #[path = "../support/dice.rs"]
 mod dice;
@@ -45,3 +47,4 @@ mod signatures;
 #[path = "../support/stalling_opensearch.rs"]
 mod stalling_opensearch;
 mod tombstones;
+mod verify;

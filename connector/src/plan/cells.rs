@@ -111,6 +111,20 @@ impl Row {
         String::from_utf8(out).ok()
     }
 
+    /// The row as text that [`read`](Self::read) makes the same row of; of one of which nothing lives it is no document.
+    pub fn text(&self) -> String {
+        self.stored().unwrap_or_else(|| {
+            let erased = self.erased.map(|erased| format!(r#","erased":{erased}"#)).unwrap_or_default();
+            format!(r#"{{"{}":{{"{FIELD}":{{"v":{FORM}{erased}}}}}}}"#, tombstone::FIELD)
+        })
+    }
+
+    /// Everything that is known of the row as one change.
+    pub fn change(&self) -> Cells {
+        let cell = |(name, column): (&String, &Column)| Cell { name: name.clone(), version: column.version, value: column.value.clone() };
+        Cells { erased: self.erased, columns: self.columns.iter().map(cell).collect() }
+    }
+
     /// The document that the row is, without any bookkeeping; `None` where nothing of it lives.
     pub fn document(&self) -> Option<Document> {
         if self.columns.is_empty() {
@@ -342,6 +356,15 @@ mod tests {
         assert_eq!(bare.stored().unwrap(), r#"{"a":1,"revsync":{"cells":{"v":1,"columns":{"a":[0,"1"]}}}}"#);
         assert_eq!(Row::read(bare.stored().unwrap().as_bytes(), 1), Some(bare));
         assert_eq!(fold([&erase(3)]).stored(), None);
+    }
+
+    #[test]
+    fn a_row_is_the_same_again_as_text_and_as_one_change() {
+        let long = format!("\"{}\"", "x".repeat(200));
+        for row in [Row::default(), fold([&erase(3)]), fold([&erase(3), &put(&[("a", 4, "442.30"), ("b", 9, &long)])])] {
+            assert_eq!(Row::read(row.text().as_bytes(), 0), Some(row.clone()), "{}", row.text());
+            assert_eq!(fold([&row.change()]), row);
+        }
     }
 
     #[test]

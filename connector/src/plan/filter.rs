@@ -1,34 +1,7 @@
 //! WHERE: the condition under which a document belongs into the index.
 //!
-//! A condition is read once, when a run starts; for each document the values at its paths are found in one pass over the JSON text
-//! (`filter/extract.rs`), and the condition is evaluated on them (`filter/condition.rs`). Never builds a tree of a document, and never fails
-//! on a value: what cannot be compared is unknown, and what is unknown does not match.
-//!
-//! # The language
-//!
-//! | | |
-//! |---|---|
-//! | path | `State`, `Owners.PrimaryOwner.PersonId`, `"a name with dots.or spaces"."like"`; letter case counts; a word of SQL goes in double quotes |
-//! | value | `'text'` (a quote in it is doubled), `442.30`, `-1e400`, TRUE, FALSE |
-//! | comparison | `=` `<>` `!=` `<` `<=` `>` `>=` between a path and a value or two paths; `Active` alone is `Active = TRUE` |
-//! | more | `IN (…)`, `BETWEEN … AND …`, `LIKE '…%_'` with `ESCAPE '…'`, each with NOT before it; `IS [NOT] NULL`, `IS [NOT] MISSING` |
-//! | between them | NOT, AND, OR, parentheses, TRUE, FALSE; `--` and `/* */` comments |
-//!
-//! # What it means
-//!
-//! - Logic has three values. Null and missing are unknown, and so is a comparison of values of different types (a number with a string, anything
-//!   with an object): neither `State = 'WA'` nor `State <> 'WA'` holds for a document without `State`. NOT of unknown is unknown. Only what
-//!   is true matches.
-//! - `IS NULL` holds for null and for what is missing, `IS MISSING` only for a field that is not there at all. Neither is ever unknown.
-//! - Numbers are compared exactly, as decimals on their digits: `442.30 = 442.3`, and 9223372036854775807 is below 9223372036854775808.
-//!   Under a rule with `decimals = "string"` a decimal is a string here too.
-//! - Strings are compared by their code points, after JSON's escapes are undone. Timestamps are strings in ISO form, whose order is that of
-//!   time only where they have one offset and one precision.
-//! - A path that leads through a list, or ends at one, means any of its elements, also of lists in lists. A comparison is true when it is true
-//!   for one element (with two paths: for one pair); else unknown when it is unknown for one; else false. An empty list has no element
-//!   and is as null. So `Tags <> 'x'` says that some tag is another, and `NOT Tags = 'x'` that none is `x`; `NOT IN`, `NOT BETWEEN`
-//!   and `NOT LIKE` are NOT of the whole, and say that no element is. `BETWEEN` asks both of one and the same element.
-//!   `IS NULL` says that no element is anything but null, `IS NOT NULL` that some element is.
+//! A condition is read once, when a run starts, and evaluated on one document after another. The language is that of [`sql`](super::sql); every name
+//! is a field of the document. Never fails on a value, and knows no time of day: what it says of a revision is the same whenever that is read.
 
 use sqlparser::tokenizer::{Location, Token};
 

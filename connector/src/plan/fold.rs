@@ -16,6 +16,10 @@
 //! records of its document, and so is nowhere foreign. What is ahead was written by something else, or from records that the stream has no more:
 //! nothing here knows better, and nothing mends it. What mends the others never writes over anything newer. Decides, and knows no index and no
 //! time.
+//!
+//! A row of cells has a version in each cell, and is judged in [`rows`].
+
+pub mod rows;
 
 use crate::revision::VersionType;
 
@@ -141,13 +145,15 @@ impl Class {
     }
 }
 
-/// The one operation that mends a difference, under `external_gte`.
+/// What mends a difference, under `external_gte`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mend {
     /// The revision that stands is sent again.
     Newest,
     /// The document is deleted at this version.
     Erase(u64),
+    /// The document is deleted at this version, and what stands is sent again: to write it where it is would change nothing.
+    Anew(u64),
     /// Nothing: what is held may be right.
     Nothing,
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::super::{Context, Progress, line};
+use tokio::sync::watch;
+
+use super::super::{Context, Progress, Terminal, line};
 use super::{Arguments, report};
 use crate::config::{Settings, SinkUrl, SourceUrl};
 use crate::error::{Error, Exit, Kind};
@@ -18,16 +20,45 @@ pub(in crate::cli) async fn run(arguments: &Arguments, context: &Context<'_>) ->
     let started = Instant::now();
     let stop = line::stop_signal()?;
     let mut stopped = stop.clone();
-    let (request, repair) = tokio::select! {
+    let prepared = tokio::select! {
         biased;
-        _ = stopped.wait_for(|stop| *stop) => return Err(interrupted()),
-        prepared = prepare(arguments, &settings) => prepared?,
+        _ = stopped.wait_for(|stop| *stop) => Err(interrupted()),
+        prepared = prepare(arguments, &settings) => prepared,
     };
     let terminal = &context.terminal;
+    let mut findings = Findings::default();
+    let result = match prepared {
+        Ok((request, repair)) => watched(request, repair, stop, &mut findings, terminal).await,
+        Err(error) if error.kind == Kind::Interrupted => Err(error),
+        Err(error) => return Err(error),
+    };
+    let report = report::Report {
+        findings: &findings,
+        source: settings.source.required()?.to_string(),
+        sink: &settings.sink.url,
+        seconds: started.elapsed().as_secs_f64(),
+        is_finished: result.is_ok(),
+    };
+    if terminal.json {
+        terminal.print_json(&report.json())?;
+    } else {
+        terminal.print(&report.human(terminal.paint))?;
+    }
+    result?;
+    Ok(report.exit().max(line::completeness(findings.is_complete, terminal)))
+}
+
+/// Verifies under bars of progress, one for each step.
+async fn watched(
+    request: Request,
+    repair: Option<Repair>,
+    stop: watch::Receiver<bool>,
+    findings: &mut Findings,
+    terminal: &Terminal,
+) -> Result<(), Error> {
     request.source.notes().iter().for_each(|note| terminal.say(&format!("passed over: {note}\n")));
     let mut bar = Some((0, Progress::start(&terminal.bars, request.source.total())));
-    let mut findings = Findings::default();
-    let result = verify(request, repair, stop, &mut findings, |step| {
+    let result = verify(request, repair, stop, findings, |step| {
         let number = match step {
             Step::Folding(..) => 0,
             Step::Comparing(..) => 1,
@@ -52,20 +83,7 @@ pub(in crate::cli) async fn run(arguments: &Arguments, context: &Context<'_>) ->
     if let Some((_, progress)) = bar {
         progress.finish();
     }
-    let report = report::Report {
-        findings: &findings,
-        source: settings.source.required()?.to_string(),
-        sink: &settings.sink.url,
-        seconds: started.elapsed().as_secs_f64(),
-        is_finished: result.is_ok(),
-    };
-    if terminal.json {
-        terminal.print_json(&report.json())?;
-    } else {
-        terminal.print(&report.human(terminal.paint))?;
-    }
-    result?;
-    Ok(report.exit().max(line::completeness(findings.is_complete, terminal)))
+    result
 }
 
 /// Opens both ends, and whatever cannot work is found here.
@@ -107,8 +125,7 @@ async fn contents(settings: &Settings, writes: bool) -> Result<Arc<dyn Contents>
                 Err(busy) if busy.kind == Kind::Pending => tracing::warn!("{busy}; going on, it may pass"),
                 probed => drop(probed?),
             }
-            let _ = server;
-            Err(Error::usage("not yet"))
+            Ok(Arc::new(if writes { server } else { server.for_sweep() }))
         }
         SinkUrl::Local(path) if writes => Ok(Arc::new(Local::open(path)?)),
         SinkUrl::Local(path) => Ok(Arc::new(Local::open_existing(path)?)),

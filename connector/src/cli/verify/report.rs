@@ -96,9 +96,17 @@ impl Report<'_> {
         if let Some(left) = left.as_ref().filter(|left| !left.is_equal()) {
             comparison(&mut text, "left", left, paint);
         }
+        if self.last().is_some_and(|last| last.count(Class::Ahead) > 0) {
+            text.push_str(AHEAD);
+        }
         text
     }
 }
+
+/// What to do about what nothing here can judge.
+const AHEAD: &str = "\n\
+What is ahead was written by something else, or the stream has lost its records. Look each up in the source. Where the index is wrong, delete the\n\
+document there by hand (DELETE INDEX/_doc/ID) and run the same command with --repair: it is missing then, and sent again.\n";
 
 fn counts(comparison: &Comparison) -> Map<String, Value> {
     Class::ALL.iter().map(|class| (class.as_str().to_owned(), json!(comparison.count(*class)))).collect()

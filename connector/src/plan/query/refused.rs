@@ -8,12 +8,7 @@ use crate::plan::sql::tokens::is_word;
 
 /// Words that begin something that is not there: what it is called, why, and what to do instead.
 const CLAUSES: [(&[&str], &str, &str, &str); 16] = [
-    (
-        &["EMIT"],
-        "EMIT CHANGES",
-        "a pull query ends by itself, at the ends that the stream had when it was asked",
-        "leave it out; revsync run is the one that follows a stream",
-    ),
+    (&["EMIT"], "EMIT CHANGES", "a pull query ends by itself", "leave it out; revsync run is the one that follows a stream"),
     (&["GROUP", "BY"], "GROUP BY", ONE_BY_ONE, GROUP_ELSEWHERE),
     (
         &["ORDER", "BY"],
@@ -103,12 +98,11 @@ pub(super) fn refuse(tokens: &[TokenWithSpan]) -> Result<(), Problem> {
 
 /// What a text begins with that is no SELECT.
 fn statement(tokens: &[TokenWithSpan]) -> Result<(), Problem> {
-    let Some(TokenWithSpan { token, span }) = tokens.first() else { return Ok(()) };
+    let Some(TokenWithSpan { token, span }) = tokens.first() else { return Err(Problem::at_end("expected SELECT, found the end")) };
     if is_word(token, "SELECT") {
         return Ok(());
     }
     let found = match token {
-        Token::EOF => return Err(Problem::at_end("expected SELECT, found an empty query")),
         Token::Word(word) if word.quote_style.is_none() => word.value.to_uppercase(),
         other => other.to_string(),
     };

@@ -103,6 +103,9 @@ fn end(text: &str) -> Location {
 
 /// The line of a place, and a mark under it. Of a long line only what is around the place.
 fn excerpt(text: &str, place: Location) -> String {
+    if text.trim().is_empty() {
+        return String::new();
+    }
     let index = |number: u64| usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
     let line: Vec<char> = text.split('\n').nth(index(place.line)).unwrap_or_default().chars().collect();
     let at = index(place.column).min(line.len());

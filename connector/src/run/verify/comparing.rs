@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::super::patience::Patience;
 use crate::error::Error;
+use crate::plan::cells::Row;
 use crate::plan::fingerprint::fingerprint;
+use crate::plan::fold::rows::{HeldRow, Judged, judge_row};
 use crate::plan::fold::{self, Class, judge};
 use crate::plan::outcome::{self, Failure};
 use crate::sink::{Asked, Contents, Detail, Held};
@@ -21,7 +25,8 @@ pub(super) struct Comparing {
     pub(super) patience: Patience,
     /// Indices that are compared although no revision may have come to them.
     pub(super) named: Vec<Arc<str>>,
-    pub(super) detail: Detail,
+    /// Whether contents are compared too.
+    pub(super) contents: bool,
     /// The number of the last walk.
     walk: i64,
     /// Documents that each index was found to hold, without tombstones.
@@ -33,9 +38,9 @@ pub(super) struct Comparing {
 }
 
 impl Comparing {
-    pub(super) fn new(sink: Arc<dyn Contents>, patience: Patience, named: &[String], detail: Detail) -> Self {
+    pub(super) fn new(sink: Arc<dyn Contents>, patience: Patience, named: &[String], contents: bool) -> Self {
         let named = named.iter().map(|name| name.as_str().into()).collect();
-        Self { sink, patience, named, detail, walk: 0, held: BTreeMap::new(), absent: BTreeSet::new(), furthest: 0 }
+        Self { sink, patience, named, contents, walk: 0, held: BTreeMap::new(), absent: BTreeSet::new(), furthest: 0 }
     }
 
     /// Walks every index. `progress` hears how many documents were looked at, and of how many so far.
@@ -83,9 +88,10 @@ impl Comparing {
     ) -> Result<Result<(), Failure>, Error> {
         self.walk += 1;
         self.held.insert(index, 0);
+        let detail = self.detail(fold, index);
         let (mut after, mut pages): (Option<String>, u64) = (None, 0);
         loop {
-            let page = match self.patience.asked(self.sink.holding(name, self.detail, after.clone())).await {
+            let page = match self.patience.asked(self.sink.holding(name, detail, after.clone())).await {
                 Ok(Ok(Some(page))) => page,
                 Ok(Ok(None)) => {
                     self.absent.insert(index);
@@ -112,7 +118,8 @@ impl Comparing {
             }
             after = Some(page.next);
             let walk = self.walk;
-            fold.together(|fold| page.found.iter().try_for_each(|held| compare(fold, index, held, walk)))?;
+            let values = self.contents;
+            fold.together(|fold| page.found.iter().try_for_each(|held| compare(fold, index, held, values, walk)))?;
             *self.held.entry(index).or_default() += page.found.iter().filter(|held| !held.is_tombstone).count() as u64;
             pages += 1;
             // To come as far as before is no progress: a server that always loses its place would be asked for ever.
@@ -125,6 +132,11 @@ impl Comparing {
         self.rest(index, fold).map(Ok)
     }
 
+    /// How much of its documents is asked for. A row of cells has its versions in its content.
+    fn detail(&self, fold: &Fold, index: Index) -> Detail {
+        if self.contents || fold.has_rows(index) { Detail::Content } else { Detail::Version }
+    }
+
     /// What the index was not found to hold.
     fn rest(&self, index: Index, fold: &mut Fold) -> Result<(), Error> {
         let mut after = String::new();
@@ -134,7 +146,7 @@ impl Comparing {
             after.clone_from(last);
             fold.together(|fold| {
                 for (id, known) in &unseen {
-                    if let Some(difference) = difference(index, id, Some(known), None) {
+                    if let Some(difference) = difference(index, id, Some(known), None, false) {
                         fold.note(&difference)?;
                     }
                 }
@@ -144,7 +156,7 @@ impl Comparing {
     }
 
     /// Looks up what the walk said is missing, stale, resurrected or redacted: a pipeline may have written it meanwhile. What is newer than the fold by now
-    /// is no difference.
+    /// is no difference, and neither is what is as new as was expected when it was noted: the fold may have more by now.
     ///
     /// # Errors
     /// As [`walk`](Self::walk).
@@ -162,9 +174,10 @@ impl Comparing {
                     let of: Vec<&(i64, Difference)> = portion.iter().filter(|(_, difference)| difference.index == index).collect();
                     let asked: Vec<Asked> =
                         of.iter().map(|(_, difference)| Asked { id: difference.id.clone(), routing: difference.routing.clone() }).collect();
-                    let found = self.held(&fold.name(index), &asked).await?;
+                    let found = self.held(&fold.name(index), &asked, self.detail(fold, index)).await?;
+                    let values = self.contents;
                     fold.together(|fold| {
-                        of.iter().zip(&found).try_for_each(|((key, noted), held)| judge_again(fold, *key, noted, held.as_ref()))
+                        of.iter().zip(&found).try_for_each(|((key, noted), held)| judge_again(fold, *key, noted, held.as_ref(), values))
                     })?;
                 }
             }
@@ -172,9 +185,9 @@ impl Comparing {
         Ok(())
     }
 
-    async fn held(&mut self, name: &str, asked: &[Asked]) -> Result<Vec<Option<Held>>, Error> {
+    async fn held(&mut self, name: &str, asked: &[Asked], detail: Detail) -> Result<Vec<Option<Held>>, Error> {
         loop {
-            match self.patience.asked(self.sink.held(name, asked, self.detail)).await? {
+            match self.patience.asked(self.sink.held(name, asked, detail)).await? {
                 Ok(found) if found.len() == asked.len() => {
                     self.patience.progress();
                     return Ok(found);
@@ -202,9 +215,8 @@ impl Comparing {
                 fold.together(|fold| {
                     for (key, noted) in &portion {
                         let known = fold.known(noted.index, &noted.id)?.filter(|known| known.routing == noted.routing);
-                        let held = noted.held.map(|version| fold::Held { version, is_tombstone: noted.is_tombstone, is_other: false });
-                        let class = judge(known.as_ref().map(|known| &known.folded), held).map(|(class, _)| class);
-                        if !matches!(class, Some(Class::Foreign | Class::Ahead)) {
+                        let now = difference(noted.index, &noted.id, known.as_ref(), was_held(noted).as_ref(), false);
+                        if !now.is_some_and(|now| matches!(now.class, Class::Foreign | Class::Ahead)) {
                             fold.drop_difference(*key)?;
                         }
                     }
@@ -216,31 +228,61 @@ impl Comparing {
     }
 }
 
-fn compare(fold: &mut Fold, index: Index, held: &Held, walk: i64) -> Result<(), Error> {
+fn compare(fold: &mut Fold, index: Index, held: &Held, values: bool, walk: i64) -> Result<(), Error> {
     let known = fold.known(index, &held.id)?.filter(|known| known.routing == held.routing);
     if known.is_some() {
         fold.see(index, &held.id, walk)?;
     }
-    difference(index, &held.id, known.as_ref(), Some(held)).map_or(Ok(()), |difference| fold.note(&difference))
+    difference(index, &held.id, known.as_ref(), Some(held), values).map_or(Ok(()), |difference| fold.note(&difference))
 }
 
-fn judge_again(fold: &mut Fold, key: i64, noted: &Difference, held: Option<&Held>) -> Result<(), Error> {
+fn judge_again(fold: &mut Fold, key: i64, noted: &Difference, held: Option<&Held>, values: bool) -> Result<(), Error> {
     let known = fold.known(noted.index, &noted.id)?;
     let held = held.filter(|held| known.as_ref().is_some_and(|known| known.routing == held.routing));
-    match difference(noted.index, &noted.id, known.as_ref(), held) {
-        Some(now) if now.class != Class::Ahead => {
-            if now == *noted {
-                Ok(())
-            } else {
-                fold.renote(key, &now)
-            }
-        }
-        _ => fold.drop_difference(key),
+    let Some(now) = difference(noted.index, &noted.id, known.as_ref(), held, values) else { return fold.drop_difference(key) };
+    let has_come = now.folded > noted.folded && now.held >= noted.folded && !now.is_other;
+    match now.class {
+        Class::Ahead => fold.drop_difference(key),
+        Class::Missing | Class::Stale if has_come => fold.drop_difference(key),
+        _ if now == *noted => Ok(()),
+        _ => fold.renote(key, &now),
     }
 }
 
-/// What is wrong with what is held under an id.
-fn difference(index: Index, id: &str, known: Option<&Known>, held: Option<&Held>) -> Option<Difference> {
+/// What was found when a difference was noted.
+fn was_held(noted: &Difference) -> Option<Held> {
+    let source = noted.row.clone().and_then(|row| RawValue::from_string(row).ok());
+    let version = noted.held?;
+    Some(Held { id: noted.id.clone(), version, routing: noted.routing.clone(), is_tombstone: noted.is_tombstone, source })
+}
+
+/// What is wrong with what is held under an id. `values`: whether the values of cells are compared.
+fn difference(index: Index, id: &str, known: Option<&Known>, held: Option<&Held>, values: bool) -> Option<Difference> {
+    let row = held.and_then(|held| Row::read(held.source.as_ref()?.get().as_bytes(), held.version));
+    let (class, mend, is_other) = match known {
+        Some(Known { row: Some(folded), .. }) => {
+            judge_row(folded, held.map(|held| HeldRow { version: held.version, row: row.as_ref() }), values)?
+        }
+        _ => judge_whole(known, held)?,
+    };
+    let routing = held.map_or_else(|| known.and_then(|known| known.routing.clone()), |held| held.routing.clone());
+    // A sink may count the writes to a row instead.
+    let version = |held: &Held| row.as_ref().map_or(held.version, Row::version);
+    Some(Difference {
+        class,
+        index,
+        id: id.to_owned(),
+        routing,
+        held: held.map(version),
+        is_tombstone: held.is_some_and(|held| held.is_tombstone),
+        folded: known.and_then(|known| known.folded.version()),
+        is_other: is_other && class == Class::Stale,
+        mend,
+        row: row.as_ref().filter(|_| matches!(class, Class::Foreign | Class::Ahead)).map(Row::text),
+    })
+}
+
+fn judge_whole(known: Option<&Known>, held: Option<&Held>) -> Option<Judged> {
     let newest = known.and_then(|known| known.folded.newest);
     let is_other = || {
         let (source, content) = (held?.source.as_ref()?, known?.content?);
@@ -248,17 +290,5 @@ fn difference(index: Index, id: &str, known: Option<&Known>, held: Option<&Held>
     };
     let is_other = held.is_some_and(|held| !held.is_tombstone) && is_other().unwrap_or(false);
     let as_held = held.map(|held| fold::Held { version: held.version, is_tombstone: held.is_tombstone, is_other });
-    let (class, mend) = judge(known.map(|known| &known.folded), as_held)?;
-    let routing = held.map_or_else(|| known.and_then(|known| known.routing.clone()), |held| held.routing.clone());
-    Some(Difference {
-        class,
-        index,
-        id: id.to_owned(),
-        routing,
-        held: held.map(|held| held.version),
-        is_tombstone: held.is_some_and(|held| held.is_tombstone),
-        folded: known.and_then(|known| known.folded.version()),
-        is_other: is_other && class == Class::Stale,
-        mend,
-    })
+    judge(known.map(|known| &known.folded), as_held).map(|(class, mend)| (class, mend, is_other))
 }

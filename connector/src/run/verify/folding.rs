@@ -92,7 +92,9 @@ impl Folding {
                     Operation::Index { .. } => State::Document,
                     Operation::Delete { .. } => State::Deleted,
                     Operation::Tombstone { .. } => State::Tombstone,
-                    Operation::Merge { .. } => return Err(cells(&about.table)),
+                    Operation::Merge { target, cells, .. } => {
+                        return fold.take_cells(&target.index, &target.id, target.routing.as_deref(), cells);
+                    }
                 };
                 (Some(operation), Said::Is(state))
             }
@@ -129,11 +131,4 @@ impl Folding {
         };
         fold.take(&saying, unit)
     }
-}
-
-fn cells(table: &str) -> Error {
-    Error::usage(format!(
-        "verify: rows of the table \"{table}\" are put together from cells, each at a version of its own, which is not compared yet"
-    ))
-    .help("leave the table out by rules for the others ([[table]]); revsync sync brings its rows up to date again at any time")
 }

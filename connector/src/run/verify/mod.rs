@@ -1,7 +1,7 @@
 //! Proves that an index holds what its stream says, and mends what it does not: the stream is folded to its end, the index is compared with the fold.
 //!
 //! The stream may be live. So it is read first, and the index second: what the index has more was written meanwhile, and the stream is read on to the
-//! end that it has by then before anything counts as foreign or ahead; what looks missing, stale or resurrected is looked up once more. A repair goes
+//! end that it has by then before anything counts as foreign, ahead or missing; what looks missing, stale or resurrected is looked up once more. A repair goes
 //! by the versions that were found and never writes over anything newer. `folding` takes records in, `comparing` walks the indices; here is the
 //! order of effects. Judges nothing: that is [`plan::fold`](crate::plan::fold).
 
@@ -29,7 +29,7 @@ use crate::metrics::Counts;
 use crate::panics::panicked;
 use crate::plan::fold::Class;
 use crate::plan::mapping::Mapping;
-use crate::sink::{Contents, Detail};
+use crate::sink::Contents;
 use crate::source::scan::{Page, Scan};
 use crate::store::fold::Fold;
 use crate::store::fold::differences::Difference;
@@ -128,11 +128,10 @@ pub async fn verify(
     let rights = "revsync setup --help lists the rights that are needed";
     let patience = Patience::new(sink.name(), rights, give_up_after, stop.clone());
     let named = mapping.named_indices();
-    let detail = if contents { Detail::Content } else { Detail::Version };
     let mut verifying = Verifying {
         fold: Fold::open(memory, repair.is_some())?,
         folding: Folding::new(decoder, mapping, contents),
-        comparing: Comparing::new(sink, patience, &named, detail),
+        comparing: Comparing::new(sink, patience, &named, contents),
         source: Some(source),
         sample,
         stop,
@@ -201,9 +200,11 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
         let progress = &mut self.progress;
         self.comparing.walk(&mut self.fold, |looked_at, of| progress(Step::Comparing(looked_at, of))).await?;
         self.comparing.look_again(&mut self.fold).await?;
-        if self.fold.has_any(&[Class::Foreign, Class::Ahead])? && self.extend().await? {
+        // What is missing may have been deleted since the end.
+        if self.fold.has_any(&[Class::Foreign, Class::Ahead, Class::Missing])? && self.extend().await? {
             self.read().await?;
             Comparing::judge_newer(&mut self.fold)?;
+            self.comparing.look_again(&mut self.fold).await?;
         }
         findings.is_complete = self.is_complete().await?;
         findings.documents = self.fold.documents()?;

@@ -4,6 +4,7 @@
 //! higher version than it should is made to forget, and then told anew of every delete that the stream has.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::deliver::{Deliver, interrupted};
@@ -16,7 +17,7 @@ use crate::plan::fold::{Class, Mend};
 use crate::plan::mapping::Deletes;
 use crate::revision::VersionType;
 use crate::sink::Asked;
-use crate::store::fold::Index;
+use crate::store::fold::{Index, Known};
 use crate::store::fold::differences::Difference;
 
 /// Comparisons after which what is left stays: of an index that others write to something may be left for ever.
@@ -113,12 +114,14 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
                     for (key, difference) in portion {
                         match difference.mend {
                             Mend::Erase(_) if class == Class::Foreign && kept.contains(&difference.index) => {}
-                            Mend::Erase(version) if erases => {
+                            Mend::Erase(version) | Mend::Anew(version) if erases => {
                                 let operation = self.erasure(repair, &difference, version);
                                 repair.deliver.push_operation(operation, key.unsigned_abs()).await?;
                             }
-                            Mend::Newest if !erases => self.send(repair, difference.index, &difference.id).await?,
-                            Mend::Newest | Mend::Erase(_) | Mend::Nothing => {}
+                            Mend::Newest | Mend::Anew(_) if !erases => {
+                                self.send(repair, difference.index, &difference.id, key).await?;
+                            }
+                            Mend::Newest | Mend::Anew(_) | Mend::Erase(_) | Mend::Nothing => {}
                         }
                     }
                     (self.progress)(Step::Mending(&repair.deliver.counts()));
@@ -147,7 +150,14 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
         Operation::Delete { target }
     }
 
-    async fn send(&mut self, repair: &mut Repair, index: Index, id: &str) -> Result<(), Error> {
+    /// Sends what stands of a document.
+    async fn send(&mut self, repair: &mut Repair, index: Index, id: &str, key: i64) -> Result<(), Error> {
+        if let Some(Known { row: Some(row), routing, .. }) = self.fold.known(index, id)? {
+            let (index, version_type) = (self.fold.name(index), VersionType::ExternalGte);
+            let target = Target { index, id: id.to_owned(), version: row.version(), version_type, routing };
+            let operation = Operation::Merge { target, cells: Arc::new(row.change()), time: clock::millis() };
+            return repair.deliver.push_operation(operation, key.unsigned_abs()).await;
+        }
         match self.fold.unit(index, id)? {
             Some(unit) => repair.deliver.push_again(&unit).await,
             None => Ok(()),
@@ -200,7 +210,7 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
             let Some(last) = deleted.last() else { return Ok(()) };
             after.clone_from(last);
             for id in &deleted {
-                self.send(repair, index, id).await?;
+                self.send(repair, index, id, 0).await?;
             }
             (self.progress)(Step::Mending(&repair.deliver.counts()));
         }

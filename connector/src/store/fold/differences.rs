@@ -9,7 +9,7 @@ use crate::plan::fold::{Class, Mend};
 pub(super) const SCHEMA: &str = "
 CREATE TABLE differences (
     key INTEGER PRIMARY KEY, class INTEGER NOT NULL, idx INTEGER NOT NULL, id TEXT NOT NULL, routing TEXT, held INTEGER, tombstone INTEGER NOT NULL,
-    folded INTEGER, other INTEGER NOT NULL, mend INTEGER NOT NULL, version INTEGER
+    folded INTEGER, other INTEGER NOT NULL, mend INTEGER NOT NULL, version INTEGER, row TEXT
 );
 ";
 
@@ -34,6 +34,8 @@ pub struct Difference {
     pub is_other: bool,
     /// What mends it.
     pub mend: Mend,
+    /// What is held, where it is a row of cells and will be judged again by that.
+    pub row: Option<String>,
 }
 
 impl Fold {
@@ -47,15 +49,17 @@ impl Fold {
 
     fn write(&mut self, key: Option<i64>, difference: &Difference) -> Result<(), Error> {
         const WRITE: &str = "INSERT OR REPLACE INTO differences
-            (key, class, idx, id, routing, held, tombstone, folded, other, mend, version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-        let Difference { class, index, id, routing, held, is_tombstone, folded, is_other, mend } = difference;
+            (key, class, idx, id, routing, held, tombstone, folded, other, mend, version, row)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        let Difference { class, index, id, routing, held, is_tombstone, folded, is_other, mend, row } = difference;
         let (mend, version) = match mend {
             Mend::Nothing => (0, None),
             Mend::Newest => (1, None),
             Mend::Erase(version) => (2, Some(version)),
+            Mend::Anew(version) => (3, Some(version)),
         };
         let write = || {
-            let values = params![key, place(*class), index, id, routing, held, is_tombstone, folded, is_other, mend, version];
+            let values = params![key, place(*class), index, id, routing, held, is_tombstone, folded, is_other, mend, version, row];
             self.connection.prepare_cached(WRITE)?.execute(values)
         };
         write().map(drop).map_err(error)
@@ -66,7 +70,7 @@ impl Fold {
     /// # Errors
     /// The fold cannot be read.
     pub fn differences(&self, class: Class, after: i64, limit: u32) -> Result<Vec<(i64, Difference)>, Error> {
-        const NEXT: &str = "SELECT key, class, idx, id, routing, held, tombstone, folded, other, mend, version FROM differences
+        const NEXT: &str = "SELECT key, class, idx, id, routing, held, tombstone, folded, other, mend, version, row FROM differences
             WHERE key > ?2 AND class = ?1 ORDER BY key LIMIT ?3";
         let read = || {
             let mut select = self.connection.prepare_cached(NEXT)?;
@@ -80,7 +84,7 @@ impl Fold {
     /// # Errors
     /// The fold cannot be read.
     pub fn sample(&self, class: Class, limit: Option<u32>) -> Result<Vec<Difference>, Error> {
-        const SAMPLE: &str = "SELECT key, class, idx, id, routing, held, tombstone, folded, other, mend, version FROM differences
+        const SAMPLE: &str = "SELECT key, class, idx, id, routing, held, tombstone, folded, other, mend, version, row FROM differences
             WHERE class = ?1 ORDER BY idx, id, routing LIMIT ?2";
         let read = || {
             let mut select = self.connection.prepare_cached(SAMPLE)?;
@@ -162,6 +166,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Difference)> {
     let mend = match (row.get(9)?, row.get(10)?) {
         (1, _) => Mend::Newest,
         (2, Some(version)) => Mend::Erase(version),
+        (3, Some(version)) => Mend::Anew(version),
         _ => Mend::Nothing,
     };
     let difference = Difference {
@@ -174,6 +179,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Difference)> {
         folded: row.get(7)?,
         is_other: row.get(8)?,
         mend,
+        row: row.get(11)?,
     };
     Ok((row.get(0)?, difference))
 }

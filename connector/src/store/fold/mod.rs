@@ -4,8 +4,9 @@
 //! [`differences`] is what a comparison found. Decides nothing, and survives nothing: it is made anew from the stream.
 
 pub mod differences;
+mod rows;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dead_letters::stored_message;
 use crate::error::{Error, Kind};
+use crate::plan::cells::Row as Cells;
 use crate::plan::fold::{Folded, Newest, Said, State};
 use crate::record::{Message, Origin, Position};
 use crate::revision::VersionType;
@@ -66,10 +68,9 @@ pub struct Known {
     pub routing: Option<String>,
     /// The fingerprint of the revision that stands, where contents are compared.
     pub content: Option<[u8; 16]>,
+    /// Its cells, where it is a row of them.
+    pub row: Option<Cells>,
 }
-
-/// The place of a document in the fold, to go on behind it.
-pub type Place = (Index, String);
 
 /// The fold of a stream.
 #[derive(Debug)]
@@ -80,15 +81,19 @@ pub struct Fold {
     origins: Vec<Arc<Origin>>,
     by_origin: HashMap<Arc<Origin>, i64>,
     keeps_units: bool,
+    /// The indices with rows of cells.
+    of_rows: BTreeSet<Index>,
 }
 
-/// `seen`: the number of the comparison in which the index was found to hold the document. `redacted`: whether there are rows of it in that table.
+/// `seen`: the number of the comparison in which the index was found to hold the document. `redacted` and `cells`: whether there is anything of it in
+/// that table.
 const SCHEMA: &str = "
 CREATE TABLE documents (
     idx INTEGER NOT NULL, id TEXT NOT NULL, version INTEGER, state INTEGER NOT NULL, redacted INTEGER NOT NULL, routing TEXT, content BLOB,
-    unit INTEGER, seen INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (idx, id)
+    unit INTEGER, cells INTEGER NOT NULL DEFAULT 0, seen INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (idx, id)
 ) WITHOUT ROWID;
 CREATE TABLE redacted (idx INTEGER NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (idx, id, version)) WITHOUT ROWID;
+CREATE TABLE cells (idx INTEGER NOT NULL, id TEXT NOT NULL, row TEXT NOT NULL, PRIMARY KEY (idx, id));
 CREATE TABLE units (
     key INTEGER PRIMARY KEY, origin INTEGER NOT NULL, position TEXT NOT NULL, unit INTEGER NOT NULL, part INTEGER NOT NULL, message TEXT,
     payload BLOB NOT NULL
@@ -121,6 +126,7 @@ impl Fold {
             origins: Vec::new(),
             by_origin: HashMap::new(),
             keeps_units,
+            of_rows: BTreeSet::new(),
         })
     }
 
@@ -203,8 +209,7 @@ impl Fold {
     pub fn known(&self, index: Index, id: &str) -> Result<Option<Known>, Error> {
         let read = || {
             let Some(row) = self.row(index, id)? else { return Ok(None) };
-            let folded = row.folded(&self.connection, index, id)?;
-            Ok(Some(Known { folded, routing: row.routing, content: row.content }))
+            row.known(&self.connection, index, id).map(Some)
         };
         read().map_err(error)
     }
@@ -224,16 +229,16 @@ impl Fold {
     /// # Errors
     /// The fold cannot be read.
     pub fn unseen(&self, index: Index, comparison: i64, after: &str, limit: u32) -> Result<Vec<(String, Known)>, Error> {
-        const UNSEEN: &str = "SELECT version, state, redacted, routing, content, unit, id FROM documents
+        const UNSEEN: &str = "SELECT version, state, redacted, routing, content, unit, cells, id FROM documents
             WHERE idx = ?1 AND id > ?2 AND seen <> ?3 ORDER BY id LIMIT ?4";
         let read = || -> rusqlite::Result<Vec<(String, Known)>> {
             let mut select = self.connection.prepare_cached(UNSEEN)?;
             let mut rows = select.query(params![index, after, comparison, limit])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let (id, row): (String, _) = (row.get(6)?, Stored::read(row)?);
-                let folded = row.folded(&self.connection, index, &id)?;
-                found.push((id, Known { folded, routing: row.routing, content: row.content }));
+                let (id, row): (String, _) = (row.get(7)?, Stored::read(row)?);
+                let known = row.known(&self.connection, index, &id)?;
+                found.push((id, known));
             }
             Ok(found)
         };
@@ -287,7 +292,7 @@ impl Fold {
     }
 
     fn row(&self, index: Index, id: &str) -> rusqlite::Result<Option<Stored>> {
-        const ROW: &str = "SELECT version, state, redacted, routing, content, unit FROM documents WHERE idx = ?1 AND id = ?2";
+        const ROW: &str = "SELECT version, state, redacted, routing, content, unit, cells FROM documents WHERE idx = ?1 AND id = ?2";
         self.connection.prepare_cached(ROW)?.query_row(params![index, id], Stored::read).optional()
     }
 
@@ -308,6 +313,7 @@ struct Stored {
     routing: Option<String>,
     content: Option<[u8; 16]>,
     unit: Option<i64>,
+    has_cells: bool,
 }
 
 impl Stored {
@@ -319,7 +325,14 @@ impl Stored {
             routing: row.get(3)?,
             content: row.get(4)?,
             unit: row.get(5)?,
+            has_cells: row.get(6)?,
         })
+    }
+
+    fn known(self, connection: &Connection, index: Index, id: &str) -> rusqlite::Result<Known> {
+        let folded = self.folded(connection, index, id)?;
+        let row = if self.has_cells { rows::read(connection, index, id)? } else { None };
+        Ok(Known { folded, routing: self.routing, content: self.content, row })
     }
 
     fn folded(&self, connection: &Connection, index: Index, id: &str) -> rusqlite::Result<Folded> {

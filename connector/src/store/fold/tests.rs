@@ -3,6 +3,7 @@ use super::*;
 use crate::plan::fold::{Class, Mend};
 use crate::record::Header;
 use crate::revision::VersionType::{External, ExternalGte};
+use crate::revision::{Cell, Cells as Changes};
 
 fn saying<'a>(index: &'a Arc<str>, id: &'a str, said: Said, version: u64) -> Saying<'a> {
     Saying { index, id, routing: None, said, version, version_type: External, content: None }
@@ -76,6 +77,32 @@ fn the_unit_and_the_content_of_the_revision_that_stands_are_kept() {
 }
 
 #[test]
+fn a_row_is_what_its_changes_come_to() {
+    let mut fold = Fold::open(1 << 20, true).unwrap();
+    let index: Arc<str> = "item".into();
+    let cell = |name: &str, version, value: &'static str| Cell { name: name.to_owned(), version, value: value.into() };
+    fold.take(&saying(&index, "a", Said::Nothing, 1), never).unwrap();
+    assert!(!fold.has_rows(0));
+    let mut expected = Cells::default();
+    for change in [
+        Changes { erased: None, columns: vec![cell("b", 4, "442.30"), cell("c", 2, "1")] },
+        Changes { erased: Some(3), columns: vec![] },
+        Changes { erased: None, columns: vec![cell("b", 3, "1"), cell("d", 7, "{\"e\":[null]}")] },
+    ] {
+        expected.merge(&change);
+        fold.take_cells(&index, "a", Some("r"), &change).unwrap();
+    }
+    fold.take_cells(&index, "gone", None, &Changes { erased: Some(9), columns: vec![] }).unwrap();
+    fold.take_cells(&index, "bare", None, &Changes::default()).unwrap();
+    fold.take(&saying(&index, "a", Said::Nothing, 8), never).unwrap();
+    let known = fold.known(0, "a").unwrap().unwrap();
+    assert_eq!((known.row, known.folded.version()), (Some(expected), Some(7)));
+    assert_eq!((fold.has_rows(0), fold.documents().unwrap(), fold.deleted(0, "", 9).unwrap()), (true, 1, vec![]));
+    let rows: Vec<_> = fold.unseen(0, 1, "", 9).unwrap().into_iter().map(|(id, known)| (id, known.row.unwrap().erased)).collect();
+    assert_eq!(rows, [("a".to_owned(), Some(3)), ("bare".to_owned(), None), ("gone".to_owned(), Some(9))]);
+}
+
+#[test]
 fn what_was_not_seen_in_a_comparison_comes_page_by_page() {
     let mut fold = Fold::open(1 << 20, false).unwrap();
     let index: Arc<str> = "shop".into();
@@ -111,17 +138,21 @@ fn differences_are_counted_sampled_in_order_and_forgotten() {
         folded: None,
         is_other: false,
         mend,
+        row: matches!(mend, Mend::Nothing).then(|| "a row".to_owned()),
     };
     let noted = [
         difference(Class::Foreign, 1, "b", Mend::Erase(3)),
         difference(Class::Foreign, 0, "c", Mend::Erase(3)),
         difference(Class::Foreign, 0, "a", Mend::Erase(3)),
         difference(Class::Ahead, 0, "z", Mend::Nothing),
-        difference(Class::Stale, 0, "z", Mend::Newest),
+        difference(Class::Stale, 0, "z", Mend::Anew(8)),
     ];
     noted.iter().for_each(|difference| fold.note(difference).unwrap());
     assert_eq!(fold.sample(Class::Foreign, Some(2)).unwrap(), [noted[2].clone(), noted[1].clone()]);
     assert_eq!(fold.sample(Class::Foreign, None).unwrap().len(), 3);
+    for noted in &noted[3..] {
+        assert_eq!(&fold.sample(noted.class, None).unwrap(), std::slice::from_ref(noted));
+    }
     let walked = fold.differences(Class::Foreign, 0, 2).unwrap();
     assert_eq!(walked.iter().map(|(_, difference)| difference).collect::<Vec<_>>(), [&noted[0], &noted[1]]);
     assert_eq!(fold.differences(Class::Foreign, walked[1].0, 2).unwrap().len(), 1);

@@ -15,6 +15,7 @@ fn found(class: Class, id: &str, held: Option<u64>, folded: Option<u64>) -> Foun
         folded,
         is_other: false,
         mend: Mend::Newest,
+        row: None,
     };
     ("car".into(), difference)
 }
