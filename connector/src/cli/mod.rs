@@ -205,7 +205,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Run(arguments) => run::run(arguments, &context).await,
         Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,
-        Command::Query(arguments) => query::run(arguments, &context).await,
+        Command::Query(arguments) => Box::pin(query::run(arguments, &context)).await,
         Command::Search(arguments) => search::run(arguments, &context).await,
         Command::Mapping(arguments) => mapping::run(arguments, &context).await,
         Command::Setup(arguments) => setup::run(arguments, &context).await,
