@@ -35,3 +35,5 @@ mod shelves;
 mod sweep;
 mod trickle;
 mod verify;
+mod verify_cells;
+mod verify_live;
