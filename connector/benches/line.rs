@@ -8,11 +8,14 @@ use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ion_rs::v1_0::Binary;
 use ion_rs::{Element, Reader, ValueRef};
-use revsync::codec::{Content, Decoder};
+use revsync::codec::{self, Content, Decoder};
+use revsync::error::Error;
 use revsync::metrics::Notes;
 use revsync::operation::Operation;
 use revsync::plan::mapping::{Mapping, Planned};
+use revsync::plan::query::{Query, Value};
 use revsync::record::{Origin, Position, Record};
+use revsync::run::query::{Evaluation, Rows, Scanned, decoder};
 use revsync::sink::opensearch::request::Portions;
 
 const REVISIONS: usize = 1_000;
@@ -253,5 +256,46 @@ fn line(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, line);
+/// Takes rows as JSON, as the command prints them, and keeps none.
+struct Lines(Vec<u8>);
+
+impl Rows for Lines {
+    fn row(&mut self, values: &[Value<'_>]) -> Result<(), Error> {
+        self.0.clear();
+        values.iter().for_each(|value| value.write_json(&mut self.0));
+        Ok(())
+    }
+
+    fn show(&mut self, _: u64, _: &Scanned) -> Result<bool, Error> {
+        Ok(true)
+    }
+}
+
+/// Statements over the same records, beside decoding them alone.
+fn query(criterion: &mut Criterion) {
+    let records = stream();
+    let mut group = criterion.benchmark_group("query");
+    group.throughput(Throughput::Elements(REVISIONS as u64));
+    for (name, found, statement) in [
+        ("two_paths_of_some", 1..REVISIONS as u64, "SELECT VIN, Owners.PrimaryOwner.PersonId FROM VehicleRegistration WHERE State = 'WA'"),
+        ("everything", REVISIONS as u64..REVISIONS as u64 + 1, "SELECT * FROM stream"),
+        ("another_table", 0..1, "SELECT * FROM Person"),
+    ] {
+        group.bench_function(name, |bencher| {
+            let statement = Query::parse(statement, 0).unwrap();
+            let (mut decoder, _) = decoder(&statement, codec::Options::default());
+            let mut lines = Lines(Vec::new());
+            bencher.iter(|| {
+                let mut scanned = Scanned::default();
+                let mut evaluation = Evaluation::new(&statement, &mut decoder, &mut lines, &mut scanned);
+                records.iter().for_each(|record| drop(evaluation.record(record).unwrap()));
+                assert!(found.contains(&scanned.rows), "{scanned:?}");
+                black_box(scanned)
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, line, query);
 criterion_main!(benches);

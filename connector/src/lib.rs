@@ -16,6 +16,8 @@
 //! `revsync-lambda`. Data flows one way. A source never hears what became of a record; how far everything is settled is a value
 //! ([`plan::ledger`]) that a shell turns into a checkpoint or a reply.
 //!
+//! [`run::query`] takes the first step alone: a statement ([`plan::query`]) is evaluated on every revision, and nothing is sent.
+//!
 //! # The nouns
 //!
 //! - [`record::Record`]: bytes as a source hands them over, with their [`record::Origin`] and [`record::Position`]. Complete in itself:

@@ -28,6 +28,7 @@ mod merges;
 mod peak;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+mod query;
 mod row_changes;
 mod rules;
 #[path = "../support/shelves.rs"]

@@ -4,6 +4,7 @@
 //! Each hostile record is some MiB long and stands in a line of its own between two good ones, which must arrive. Beside what any run takes,
 //! it may hold itself, what it is read from, and a document. Before there were limits, these records took from 70 to 390 MiB.
 
+use std::io::Write;
 use std::process::Stdio;
 
 use base64::Engine;
@@ -191,4 +192,50 @@ fn a_record_that_expands_to_many_large_documents_is_never_there_as_a_whole() {
     assert_eq!(report["indexed"], 24);
     assert!(folder.read("lines").len() > 24 * 7 * MIB);
     assert!(peak <= BOUND, "{} MiB, may take {}", peak / MIB, BOUND / MIB);
+}
+
+/// Runs a query whose rows go nowhere; gives what it said at its end, and the most memory that it took.
+fn query(folder: &Folder, arguments: &[&str]) -> (String, usize) {
+    let mut command = folder.command(&[&["query"], arguments].concat(), &[]);
+    let mut running = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let peak = until_the_end(&mut running);
+    let said = String::from_utf8(running.wait_with_output().unwrap().stderr).unwrap();
+    println!("{arguments:?}: {} MiB, {said}", peak / MIB);
+    (said, peak)
+}
+
+#[test]
+fn a_query_of_a_large_capture_takes_as_much_as_one_of_a_small_one() {
+    let block: Vec<u8> = (0..500).flat_map(|at| binary(&[revision("T", &format!("d{at}"), 0, &put(&"word ".repeat(400)))])).collect();
+    let size = if std::env::var_os("REVSYNC_TEST_LONG").is_some_and(|value| value == "1") { 1024 * MIB } else { 48 * MIB };
+    let times = size.div_ceil(block.len());
+    let folder = Folder::new();
+    let mut capture = std::io::BufWriter::new(std::fs::File::create(folder.path().join("capture.10n")).unwrap());
+    (0..times).for_each(|_| capture.write_all(&block).unwrap());
+    drop(capture.into_inner().unwrap());
+    for (statement, rows) in
+        [("SELECT * FROM stream", 500 * times), ("SELECT note FROM T WHERE note LIKE 'word%' AND metadata.id = 'd7'", times)]
+    {
+        for form in [&[][..], &["--csv"], &["--json"]] {
+            let (said, peak) = query(&folder, &[&["capture.10n", statement], form].concat());
+            let said: String = said.chars().filter(|c| *c != ',').collect();
+            assert!(said.starts_with(&format!("complete: {rows} rows of {} revisions", 500 * times)), "{said}");
+            assert!(peak <= 16 * MIB, "{} MiB", peak / MIB);
+        }
+    }
+}
+
+#[test]
+fn a_query_of_a_record_that_expands_to_many_large_documents_never_has_it_as_a_whole() {
+    let symbol = "s".repeat(4_000);
+    let names: Vec<&str> = NAMES.into_iter().chain([symbol.as_str()]).collect();
+    let list = value(11, &[0x71, 21].repeat(2_000));
+    let values: Vec<u8> = (0..24).flat_map(|id| details(&id.to_string(), &[&[0x90], &list[..]].concat())).collect();
+    let folder = Folder::new();
+    folder.write("capture.jsonl", json!({"Data": STANDARD.encode([tables(&names), values].concat())}).to_string());
+    for form in [&[][..], &["--csv"], &["--json"]] {
+        let (said, peak) = query(&folder, &[&["capture.jsonl", "SELECT * FROM stream"], form].concat());
+        assert!(said.starts_with("complete: 24 rows of 24 revisions, 1 record"), "{said}");
+        assert!(peak <= BOUND, "{} MiB, may take {}", peak / MIB, BOUND / MIB);
+    }
 }

@@ -246,8 +246,13 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
 
 /// The decoder, with each table's choices.
 pub(super) fn decoder(settings: &Settings) -> Decoder {
+    Decoder::new(decoding(settings))
+}
+
+/// What is chosen about decoding, with each table's choices.
+pub(super) fn decoding(settings: &Settings) -> codec::Options {
     let (tables, keys, rows) = (settings.tables.clone(), settings.source.keys.clone(), settings.source.rows);
-    Decoder::new(codec::Options {
+    codec::Options {
         format: settings.source.format,
         versions: settings.source.versions,
         table: Box::new(move |table| {
@@ -266,7 +271,7 @@ pub(super) fn decoder(settings: &Settings) -> Decoder {
             }
         }),
         verify_hashes: settings.source.verify_hashes,
-    })
+    }
 }
 
 /// The rule for a table: the first that fits.

@@ -17,6 +17,7 @@ mod mapping;
 mod options;
 mod parts;
 mod progress;
+mod query;
 mod report;
 #[cfg(any(feature = "kafka", feature = "kinesis"))]
 mod run;
@@ -50,6 +51,8 @@ const AFTER_HELP: &str = "\
 First steps:
   revsync sync capture/ledger.ion              read a captured stream into revsync.db, a local index
   revsync search 'Seattle'                     find documents in it
+  revsync query capture/ 'SELECT * FROM stream LIMIT 5'
+                                               ask a stream a question, without any index
   revsync sync capture/ --to http://localhost:9200
                                                the same into OpenSearch; run it as often as you like
   revsync sync kafka://localhost:9092/inventory.customers --to http://localhost:9200
@@ -93,6 +96,7 @@ pub enum Command {
     Run(run::Arguments),
     Kcl(kcl::Arguments),
     Explain(explain::Arguments),
+    Query(query::Arguments),
     Search(search::Arguments),
     Mapping(mapping::Arguments),
     Setup(setup::Arguments),
@@ -201,6 +205,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Run(arguments) => run::run(arguments, &context).await,
         Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,
+        Command::Query(arguments) => query::run(arguments, &context).await,
         Command::Search(arguments) => search::run(arguments, &context).await,
         Command::Mapping(arguments) => mapping::run(arguments, &context).await,
         Command::Setup(arguments) => setup::run(arguments, &context).await,

@@ -75,9 +75,14 @@ impl Progress {
 
     /// Shows where the run is: how much of the source was read, and the counts.
     pub fn update(&self, read: u64, counts: &Counts) {
+        self.tell(read, || summary(counts));
+    }
+
+    /// Shows how much of the source was read, and what came of it.
+    pub fn tell(&self, read: u64, message: impl FnOnce() -> String) {
         self.0.set_position(read);
         if !self.0.is_hidden() {
-            self.0.set_message(summary(counts));
+            self.0.set_message(message());
         }
     }
 

@@ -83,13 +83,22 @@ impl Terminal {
     /// # Errors
     /// Standard output cannot be written. A reader that went away is no error.
     pub fn print(&self, text: &str) -> Result<(), Error> {
+        self.show(text.as_bytes()).map(drop)
+    }
+
+    /// Prints a part of a result; whether anybody is left to read the next one.
+    ///
+    /// # Errors
+    /// As [`print`](Self::print).
+    pub fn show(&self, bytes: &[u8]) -> Result<bool, Error> {
         let written = self.bars.suspend(|| {
             let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            out.write_all(bytes).and_then(|()| out.flush())
         });
         match written {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::new(Kind::Usage, format!("standard output: {error}"))),
-            _ => Ok(()),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(Error::new(Kind::Usage, format!("standard output: {error}"))),
+            Ok(()) => Ok(true),
         }
     }
 
@@ -118,7 +127,9 @@ impl Terminal {
 
     /// Says why a command failed.
     pub fn fail(&self, error: &Error) {
-        let mut text = format!("{} {}\n", self.paint_err.bad("error:"), clean(&error.what));
+        // A mark under a place in a text stands on a line of its own.
+        let what: Vec<String> = error.what.lines().map(clean).collect();
+        let mut text = format!("{} {}\n", self.paint_err.bad("error:"), what.join("\n  "));
         if let Some(help) = &error.help {
             text.push_str(&format!(" {} {}\n", self.paint_err.good("help:"), clean(help)));
         }

@@ -3,27 +3,22 @@
 use serde::Serialize;
 
 use super::intake::{self, read_again};
-use crate::codec::{self, Content, Decoder, Format};
+use super::place::{Place, named};
+use crate::codec::{Content, Decoder, Format};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Planned};
-use crate::record::{Fault, Origin, Position, Record};
+use crate::record::{Fault, Record};
 use crate::revision::Cells;
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
 #[derive(Debug, Serialize)]
 pub struct Explained {
-    /// The shard: the file of a captured stream, a topic and its partition.
-    pub origin: String,
-    /// The record's place in it.
-    pub position: Position,
-    /// The sub-sequence number inside a KPL aggregate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sub: Option<u64>,
-    /// The unit's place inside its user record.
-    pub unit: u32,
+    /// Where it was read.
+    #[serde(flatten)]
+    pub place: Place,
     /// `index`, `delete`, `tombstone`, `merge`, `skip` or `dead_letter`.
     pub action: &'static str,
     /// The table, where there is one.
@@ -44,18 +39,7 @@ pub struct Explained {
 
 impl std::fmt::Display for Explained {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.position {
-            // It names its partition itself.
-            Position::Offset { .. } => write!(f, "{}", self.position)?,
-            _ => write!(f, "{} {}", self.origin, self.position)?,
-        }
-        if let Some(sub) = self.sub {
-            write!(f, " sub-record {sub}")?;
-        }
-        if self.unit > 0 {
-            write!(f, " value {}", self.unit)?;
-        }
-        write!(f, ": {}", self.action.replace('_', " "))?;
+        write!(f, "{}: {}", self.place, self.action.replace('_', " "))?;
         match (&self.index, &self.table, &self.id) {
             (Some(index), _, Some(id)) => write!(f, " {index}/{id}")?,
             (None, Some(table), Some(id)) => write!(f, " {table} {id}")?,
@@ -79,10 +63,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
         let mut units = decoder.units(&user_record);
         while let Some((unit, content)) = intake::next_unit(decoder, &mut units, &mut notes) {
             let explained = Explained {
-                origin: named(&record.origin, &record.position),
-                position: codec::position(&record.position, user_record.sub),
-                sub: user_record.sub,
-                unit,
+                place: Place::new(record, &user_record, unit),
                 action: "skip",
                 table: None,
                 index: None,
@@ -103,10 +84,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
 pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &DeadLetter) -> Result<Explained, Error> {
     let (format, content) = read_again(decoder, letter, &mut Notes::default());
     let explained = Explained {
-        origin: named(&letter.origin, &letter.position),
-        position: letter.position.clone(),
-        sub: None,
-        unit: letter.unit,
+        place: Place { origin: named(&letter.origin, &letter.position), position: letter.position.clone(), sub: None, unit: letter.unit },
         action: "skip",
         table: letter.table.clone(),
         index: None,
@@ -115,15 +93,6 @@ pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &Dea
         reason: String::new(),
     };
     judged(explained, format, content, mapping)
-}
-
-/// A shard as it is told: the file of a captured stream, a topic and its partition.
-fn named(origin: &Origin, position: &Position) -> String {
-    match position {
-        Position::Offset { .. } => origin.to_string(),
-        _ if origin.shard.is_empty() => origin.stream.clone(),
-        _ => origin.shard.clone(),
-    }
 }
 
 fn judged(mut explained: Explained, format: Format, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {

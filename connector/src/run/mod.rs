@@ -29,10 +29,12 @@ mod notices;
 mod parked;
 mod part;
 mod patience;
+pub mod place;
 #[cfg(feature = "kafka")]
 mod polling;
 #[cfg(any(feature = "kafka", feature = "kinesis"))]
 mod probe;
+pub mod query;
 pub mod readiness;
 #[cfg(feature = "kinesis")]
 pub mod reading;

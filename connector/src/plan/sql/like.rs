@@ -4,7 +4,7 @@
 
 /// A pattern, ready to be compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<Piece>);
+pub(in crate::plan) struct Pattern(Vec<Piece>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece {
