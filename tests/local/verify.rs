@@ -1,6 +1,7 @@
 //! The proof that a local index holds what its stream says, end to end: the index is damaged by chance, and every damage is named and mended.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 
 use revsync::operation::{Operation, Target};
@@ -250,4 +251,31 @@ fn a_run_that_is_stopped_exits_2_and_prints_what_it_knows() {
     drop(pipe);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &report["equal"], &report["complete"]), (Some(2), &json!(false), &json!(false)), "{report}");
+}
+
+#[test]
+fn the_examples_of_the_readme_run_as_written() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let (_, section) = readme.split_once("\n## Prove that the index matches\n").unwrap();
+    let (_, session) = section.split_once("```console\n").unwrap();
+    let (session, _) = session.split_once("```\n").unwrap();
+    let folder = Folder::new();
+    std::os::unix::fs::symlink(root.join("tests"), folder.path().join("tests")).unwrap();
+    let path = format!("{}:/usr/bin:/bin", Path::new(env!("CARGO_BIN_EXE_revsync")).parent().unwrap().display());
+    let run = |typed: &str| {
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", typed]).current_dir(folder.path()).env_clear().env("PATH", &path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // How long it took is another thing each time.
+    let timeless = |text: &str| {
+        let line = |line: &str| line.strip_suffix(" s)").map_or(line.to_owned(), |line| line.trim_end_matches(|end: char| end != ',').to_owned());
+        text.lines().map(line).collect::<Vec<_>>()
+    };
+    let examples: Vec<(&str, &str)> = session.split("$ ").skip(1).map(|example| example.split_once('\n').unwrap()).collect();
+    for (typed, expected) in &examples {
+        assert_eq!(timeless(&run(typed)), timeless(expected), "{typed}");
+    }
+    assert_eq!(examples.len(), 4);
 }

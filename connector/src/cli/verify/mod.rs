@@ -43,6 +43,9 @@ What can be different, as index and stream have it:
                     it up in the source, and delete it by hand where it is wrong
   redacted_present  the index holds content that was redacted
 
+A tombstone that was swept is missing for as long as the stream has its delete. Rows that are put together
+from cells are compared cell by cell; a value that was changed under its version shows with --content.
+
 On a stream that is written to, what the pipeline has not delivered yet shows as missing or stale:
 verify again a moment later. Nothing shows as foreign or ahead because it came meanwhile.
 
