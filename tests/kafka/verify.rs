@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use revsync::sink::Sink;
 use revsync::sink::local::Local;
@@ -33,23 +34,25 @@ fn a_topic_that_a_worker_delivers_while_it_is_written_to_shows_nothing_foreign_o
             let mut round = 0;
             while !stops.load(Ordering::Relaxed) {
                 round += 1;
-                let changes = (0..100).map(|i| match (round + i) % 5 {
+                let changes = (0..50).map(|i| match (round + i) % 5 {
                     0 => Sent::to(i as i32 % 3, revision("Note", &format!("id-{i}"), round, None)),
                     1 => note(i as i32 % 3, &format!("new-{round}-{i}"), 0, "new"),
                     _ => note(i as i32 % 3, &format!("id-{i}"), round, "again"),
                 });
                 broker.produce(&topic, &changes.collect::<Vec<_>>());
+                // Slow enough that a loaded machine reads faster than this writes.
+                thread::sleep(Duration::from_millis(300));
             }
             round
         });
-        for _ in 0..4 {
+        for _ in 0..3 {
             let done = verify(&folder, &broker.url(&topic), &[]);
             assert_eq!(strange(&done.json()), [&json!(0); 2], "{done:?}");
         }
         stops.store(true, Ordering::Relaxed);
         writer.join().unwrap()
     });
-    assert!(rounds > 4, "it was written to: {rounds}");
+    assert!(rounds > 3, "it was written to: {rounds}");
     worker.wait_until_caught_up(3);
     let done = verify(&folder, &broker.url(&topic), &["--content"]);
     assert_eq!((done.exit, &done.json()["equal"]), (0, &json!(true)), "{done:?}");
@@ -78,7 +81,8 @@ async fn what_a_topic_does_not_know_stays_because_it_may_be_older_and_the_rest_i
     let report = mended.json();
     assert_eq!((mended.exit, &report["missing"], &report["left"]["missing"]), (1, &json!(1), &json!(0)), "{mended:?}");
     assert_eq!((&report["foreign"], &report["left"]["foreign"]), (&json!(1), &json!(1)), "{mended:?}");
-    let remark = "note: 1 foreign documents stay, because the source drops its records after a time, and these may be older; --force deletes them";
+    let remark =
+        "note: 1 foreign documents stay, because the source drops its records after a time, and these may be older; --force deletes them";
     assert_eq!(report["remarks"], json!([remark]));
     assert_eq!((held(&folder, "a"), held(&folder, "c")), (Some((1, "x".to_owned())), Some((1, "x".to_owned()))));
     let forced = verify(&folder, &broker.url(&topic), &["--repair", "--force"]);

@@ -17,8 +17,8 @@ use crate::plan::fold::{Class, Mend};
 use crate::plan::mapping::Deletes;
 use crate::revision::VersionType;
 use crate::sink::Asked;
-use crate::store::fold::{Index, Known};
 use crate::store::fold::differences::Difference;
+use crate::store::fold::{Index, Known};
 
 /// Comparisons after which what is left stays: of an index that others write to something may be left for ever.
 const ROUNDS: usize = 3;
