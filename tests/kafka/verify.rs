@@ -46,25 +46,25 @@ fn a_topic_that_a_worker_delivers_while_it_is_written_to_shows_nothing_foreign_o
             let mut round = 0;
             while !stops.load(Ordering::Relaxed) {
                 round += 1;
-                let changes = (0..100).map(|i| match (round + i) % 5 {
+                let changes = (0..50).map(|i| match (round + i) % 5 {
                     0 => Sent::to(i as i32 % 3, revision("Note", &format!("id-{i}"), round, None)),
                     1 => note(i as i32 % 3, &format!("new-{round}-{i}"), 0, "new"),
                     _ => note(i as i32 % 3, &format!("id-{i}"), round, "again"),
                 });
                 broker.produce(&topic, &changes.collect::<Vec<_>>());
-                // So that reading from the beginning stays shorter than what it waits for.
-                thread::sleep(Duration::from_millis(100));
+                // Slow enough that a loaded machine reads faster than this writes.
+                thread::sleep(Duration::from_millis(300));
             }
             round
         });
-        for _ in 0..4 {
+        for _ in 0..3 {
             let done = verify(&folder, &broker.url(&topic), &[]);
             assert_eq!(strange(&done.json()), [&json!(0); 2], "{done:?}");
         }
         stops.store(true, Ordering::Relaxed);
         writer.join().unwrap()
     });
-    assert!(rounds > 4, "it was written to: {rounds}");
+    assert!(rounds > 3, "it was written to: {rounds}");
     worker.wait_until_caught_up(3);
     let done = verify(&folder, &broker.url(&topic), &["--content"]);
     assert_eq!((done.exit, &done.json()["equal"]), (0, &json!(true)), "{done:?}");

@@ -38,7 +38,8 @@ fn target(id: &str, version: u64) -> Target {
 }
 
 fn merge(id: &str, erased: Option<u64>, columns: &[(&str, u64, &'static str)]) -> Operation {
-    let cell = |(name, version, value): &(&str, u64, &'static str)| Cell { name: (*name).to_owned(), version: *version, value: (*value).into() };
+    let cell =
+        |(name, version, value): &(&str, u64, &'static str)| Cell { name: (*name).to_owned(), version: *version, value: (*value).into() };
     let cells = Cells { erased, columns: columns.iter().map(cell).collect() };
     Operation::Merge { target: target(id, 0), cells: cells.into(), time: 0 }
 }
@@ -83,9 +84,17 @@ async fn whatever_is_wrong_with_a_row_is_named_and_mended() {
         ("a", vec![], json!(["missing", "a", null, 20, false])),
         ("gone", vec![], json!(["missing", "gone", null, 30, false])),
         ("a", vec![merge("a", Some(5), &[])], json!(["missing", "a", 5, 20, false])),
-        ("a", vec![merge("a", Some(5), &[("sku", 10, "\"a\""), ("price", 10, "442.30"), ("stock", 10, "7")])], json!(["stale", "a", 10, 20, false])),
+        (
+            "a",
+            vec![merge("a", Some(5), &[("sku", 10, "\"a\""), ("price", 10, "442.30"), ("stock", 10, "7")])],
+            json!(["stale", "a", 10, 20, false]),
+        ),
         ("a", vec![merge("a", Some(5), &[sku, ("price", 20, "12.50")])], json!(["stale", "a", 20, 20, false])),
-        ("a", vec![merge("a", None, &[sku, ("price", 20, "12.50"), ("stock", 10, "7"), ("old", 5, "1")])], json!(["stale", "a", 20, 20, false])),
+        (
+            "a",
+            vec![merge("a", None, &[sku, ("price", 20, "12.50"), ("stock", 10, "7"), ("old", 5, "1")])],
+            json!(["stale", "a", 20, 20, false]),
+        ),
         ("gone", vec![merge("gone", None, &[("sku", 10, "\"gone\"")])], json!(["resurrected", "gone", 10, 30, false])),
         ("strange", vec![merge("strange", None, &[("sku", 10, "\"strange\"")])], json!(["foreign", "strange", 10, null, false])),
     ] {

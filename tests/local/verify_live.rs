@@ -180,8 +180,7 @@ impl Proof {
         let mapping = Mapping::new(Vec::new()).unwrap();
         let letters = Arc::new(DeadLetters::in_file(&self.folder.path().join("letters.jsonl")).unwrap());
         let deliver = || Deliver::new(Decoder::default(), mapping.clone(), self.sink.clone(), letters, Settings::default());
-        let repair =
-            repairs.then(|| Repair { deliver: deliver(), deletes: mapping.deletes(), force: true });
+        let repair = repairs.then(|| Repair { deliver: deliver(), deletes: mapping.deletes(), force: true });
         let request = Request {
             source: Scan::Driven(Box::new(stream)),
             decoder: Decoder::default(),
@@ -242,8 +241,7 @@ async fn what_a_pipeline_wrote_meanwhile_is_nothing_foreign_ahead_or_missing() {
 #[tokio::test]
 async fn what_a_pipeline_wrote_after_the_page_and_before_the_look_up_is_no_difference() {
     let proof = Proof::of(&[now("late", 0), now("old", 1), gone("back", 1), now("newer", 1)], vec![put("old", 0), put("back", 0)]).await;
-    let meanwhile =
-        Happens::come(&[now("newer", 2)], vec![put("late", 0), put("old", 1), delete("back", 1), put("newer", 2)]);
+    let meanwhile = Happens::come(&[now("newer", 2)], vec![put("late", 0), put("old", 1), delete("back", 1), put("newer", 2)]);
     assert_eq!(proof.happening(Before::LookUp, [meanwhile]).finds().await, []);
 }
 
@@ -252,7 +250,9 @@ async fn what_came_to_the_stream_meanwhile_and_not_to_the_index_yet_is_no_differ
     let proof = Proof::of(&[now("slow", 0), now("other", 0)], vec![put("other", 0)]).await;
     let first = Happens::come(&[now("slow", 1), now("other", 1), now("new", 0)], vec![]);
     // The index comes to what the stream had at first only.
-    let proof = proof.happening(Before::FirstPage, [first]).happening(Before::LookUp, [Happens::default(), Happens::come(&[], vec![put("slow", 0)])]);
+    let proof = proof
+        .happening(Before::FirstPage, [first])
+        .happening(Before::LookUp, [Happens::default(), Happens::come(&[], vec![put("slow", 0)])]);
     assert_eq!(proof.finds().await, []);
 }
 

@@ -178,7 +178,10 @@ async fn a_document_that_was_overwritten_by_hand_is_ahead_and_stays_and_it_is_sa
         assert_eq!(stored(server, &index, "a").await, Some((4, json!({"A": 2}))));
         let said = folder.revsync(&["--config", "rules.toml", "verify", "s.ion", "--to", &server.url]).out;
         assert!(said.contains(&format!("ahead             {index}/a  index 4, stream 3")), "{said}");
-        assert!(said.contains("delete the\ndocument there by hand (DELETE INDEX/_doc/ID) and run the same command with --repair"), "{said}");
+        assert!(
+            said.contains("delete the\ndocument there by hand (DELETE INDEX/_doc/ID) and run the same command with --repair"),
+            "{said}"
+        );
         delete_by_hand(server, &index, "a", "").await;
         assert_eq!(verify(&folder, server, &["--repair"]).exit, 0);
         assert_eq!(stored(server, &index, "a").await, Some((3, json!({"A": 1}))));

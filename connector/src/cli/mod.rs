@@ -210,7 +210,7 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Mapping(arguments) => mapping::run(arguments, &context).await,
         Command::Setup(arguments) => setup::run(arguments, &context).await,
         Command::Check(arguments) => check::run(arguments, &context).await,
-        Command::Verify(arguments) => verify::run(arguments, &context).await,
+        Command::Verify(arguments) => Box::pin(verify::run(arguments, &context)).await,
         Command::Sweep(arguments) => sweep::run(arguments, &context).await,
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,
