@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use revsync::operation::{Operation, Target};
+use revsync::revision::{Document, VersionType};
 use revsync::sink::Sink;
 use revsync::sink::local::Local;
 use serde_json::{Value, json};
@@ -14,6 +16,16 @@ use crate::process::{Worker, held, note};
 
 fn verify(folder: &Folder, source: &str, more: &[&str]) -> Done {
     folder.revsync(&[&["--json", "verify", source, "--to", "local:index.db"], more].concat())
+}
+
+fn target(index: &str, id: &str) -> Target {
+    Target { index: index.into(), id: id.to_owned(), version: 1, version_type: VersionType::ExternalGte, routing: None }
+}
+
+/// Somebody writes to the index of the notes.
+async fn by_hand(folder: &Folder, operation: impl Fn(&str) -> Operation) {
+    let index = Local::open(&folder.path().join("index.db")).unwrap();
+    index.write([operation("note")].into()).await.unwrap();
 }
 
 /// How many differences a report counts, but for those that a pipeline on its way makes.
@@ -67,24 +79,26 @@ async fn what_a_topic_does_not_know_stays_because_it_may_be_older_and_the_rest_i
     assert_eq!(folder.revsync(&["sync", &broker.url(&topic), "--to", "local:index.db"]).exit, 0);
     // The broker removes what is old, and the index keeps it.
     broker.trim(&topic, 0, 1);
-    let index = Local::open(&folder.path().join("index.db")).unwrap();
-    let target = revsync::operation::Target {
-        index: "note".into(),
-        id: "c".to_owned(),
-        version: 1,
-        version_type: revsync::revision::VersionType::ExternalGte,
-        routing: None,
-    };
-    index.write([revsync::operation::Operation::Delete { target }].into()).await.unwrap();
-    drop(index);
+    by_hand(&folder, |index| Operation::Delete { target: target(index, "c") }).await;
     let mended = verify(&folder, &broker.url(&topic), &["--repair"]);
     let report = mended.json();
     assert_eq!((mended.exit, &report["missing"], &report["left"]["missing"]), (1, &json!(1), &json!(0)), "{mended:?}");
     assert_eq!((&report["foreign"], &report["left"]["foreign"]), (&json!(1), &json!(1)), "{mended:?}");
     let remark =
-        "note: 1 foreign documents stay, because the source drops its records after a time, and these may be older; --force deletes them";
+        "note: 1 foreign documents stay, because the source may have dropped records, and these may be theirs; --force deletes them";
     assert_eq!(report["remarks"], json!([remark]));
     assert_eq!((held(&folder, "a"), held(&folder, "c")), (Some((1, "x".to_owned())), Some((1, "x".to_owned()))));
     let forced = verify(&folder, &broker.url(&topic), &["--repair", "--force"]);
     assert_eq!((forced.exit, held(&folder, "a")), (0, None), "{forced:?}");
+}
+
+#[tokio::test]
+async fn what_a_topic_that_still_begins_at_its_first_offset_does_not_know_is_deleted() {
+    let Some(broker) = broker() else { return };
+    let (topic, folder) = (broker.topic("whole", 1), Folder::new());
+    broker.produce(&topic, &[note(0, "a", 1, "x"), note(0, "b", 1, "x")]);
+    assert_eq!(folder.revsync(&["sync", &broker.url(&topic), "--to", "local:index.db"]).exit, 0);
+    by_hand(&folder, |index| Operation::Index { target: target(index, "stranger"), document: Document("{}".into()) }).await;
+    let mended = verify(&folder, &broker.url(&topic), &["--repair"]);
+    assert_eq!((mended.exit, &mended.json()["foreign"], held(&folder, "stranger")), (0, &json!(1), None), "{mended:?}");
 }

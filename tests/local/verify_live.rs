@@ -48,6 +48,10 @@ impl Pages for Stream {
         false
     }
 
+    fn has_dropped(&self) -> bool {
+        false
+    }
+
     fn extend(&mut self) -> Result<bool, Error> {
         self.end = self.records.lock().unwrap().len();
         Ok(true)
@@ -176,7 +180,7 @@ impl Proof {
         let mapping = Mapping::new(Vec::new()).unwrap();
         let letters = Arc::new(DeadLetters::in_file(&self.folder.path().join("letters.jsonl")).unwrap());
         let deliver = || Deliver::new(Decoder::default(), mapping.clone(), self.sink.clone(), letters, Settings::default());
-        let repair = repairs.then(|| Repair { deliver: deliver(), deletes: mapping.deletes(), drops_records: false, force: true });
+        let repair = repairs.then(|| Repair { deliver: deliver(), deletes: mapping.deletes(), force: true });
         let request = Request {
             source: Scan::Driven(Box::new(stream)),
             decoder: Decoder::default(),

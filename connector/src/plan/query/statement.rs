@@ -106,7 +106,13 @@ pub(super) fn read(text: &str) -> Result<Statement, Problem> {
             (Some(_), None) => "AND, OR, LIMIT or the end of the query",
             (None, None) => "WHERE, LIMIT or the end of the query",
         };
-        return Err(behind(next, expected));
+        let problem = behind(next, expected);
+        let ends_a_name = condition.is_none() && limit.is_none() && matches!(next.token, Token::Minus | Token::Div | Token::Number(..));
+        return Err(if ends_a_name {
+            problem.help("a name of a table with other signs stands in double quotes, such as \"my-shop.item\"")
+        } else {
+            problem
+        });
     }
     Ok(Statement { items, table, alias, condition, limit })
 }

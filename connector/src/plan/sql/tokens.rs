@@ -44,7 +44,11 @@ pub(in crate::plan) fn tokens(dialect: &dyn Dialect, text: &str) -> Result<Vec<T
                     Token::Placeholder(_) | Token::Question | Token::Colon | Token::AtSign => " (a parameter)",
                     _ => "",
                 };
-                return Err(Problem::at(format!("expected words, names and values, found {other}{what}"), token.span.start));
+                let problem = Problem::at(format!("expected words, names and values, found {other}{what}"), token.span.start);
+                return Err(match other {
+                    Token::Colon => problem.help("a name with a colon stands in double quotes, such as \"f:stock\""),
+                    _ => problem,
+                });
             }
         }
         kept.push(token);
