@@ -267,13 +267,30 @@ fn a_statement_that_is_typed_wrong_is_told_how_to_type_it() {
         (&["s.ion", "SELECT", "Name", "FROM", "Person"][..], "expected the statement as one argument, found several: put it in quotes"),
         (&["SELECT", "Name", "FROM", "Person"], "put it in quotes"),
         (&["SELECT Name FROM Person", "s.ion"], "expected the source and then the statement, found the statement first"),
-        (&["s.ion", "SELECT f:stock FROM Person"], "a name with a colon stands in double quotes"),
+        (&["s.ion", "SELECT f:stock FROM Person"], "a name with other signs stands in double quotes, such as \"f:stock\""),
         (&["s.ion", "SELECT Name FROM my-shop.item"], "a name of a table with other signs stands in double quotes"),
+        (&["s.ion", "SELECT Name FROM `Person`"], "a name with other signs stands in double quotes"),
+        (&["s.ion", "SELECT Name FROM Person WHERE Name == 'Bo'"], "values are compared with ="),
+        (&["s.ion", "SELECT Name FROM Person WHERE a && b"], "conditions are put together with AND and OR"),
+        (&["s.ion", "SELECT Name FROM Person WHERE Name ~ 'B.*'"], "compared with a pattern by LIKE"),
         (&["s.ion", "SELECT UPPERCASE(Name) FROM Person"], "is it UPPER? revsync query --help lists the functions"),
     ] {
         let done = folder.revsync(&[&["query"], typed].concat());
         assert!(done.exit == 2 && done.out.is_empty() && done.err.contains(said), "{typed:?}: {done:?}");
     }
+}
+
+#[test]
+fn a_text_in_double_quotes_that_finds_nothing_is_told_to_be_a_name() {
+    let folder = Folder::new();
+    folder.write("s.ion", capture());
+    let done = folder.revsync(&["query", "s.ion", "SELECT Name FROM Person WHERE op = \"index\""]);
+    assert!(
+        done.exit == 1 && done.err.contains("\"index\" in double quotes is the name of a field; a text stands in single quotes"),
+        "{done:?}"
+    );
+    let done = folder.revsync(&["query", "s.ion", "SELECT Name FROM Person WHERE op <> \"Name\""]);
+    assert!(done.exit == 0 && !done.err.contains("quotes"), "a field that is there: {done:?}");
 }
 
 #[test]

@@ -34,42 +34,53 @@ Examples:
 
 Columns:
   table, op            the table's name, and index, delete or redacted
-  data                 the document, null where the row is a delete or a redaction; a name by itself is one of its fields
-  metadata             id, version, and what else the source knows (QLDB: txTime, txId)
-  blockAddress, hash   of QLDB
-  ROWTIME              when the source took the record in
+  data                 the document, null where the row is a delete or a
+                       redaction; a name by itself is one of its fields
+  metadata             id, version, and what else the source knows (of QLDB
+                       txTime, txId)
+  blockAddress, hash   of QLDB; * stands for all up to here
+  ROWTIME              when the stream took the record in; null where a file
+                       does not tell
   ROWPARTITION, ROWOFFSET
-                       where the record is: partition and offset, shard and sequence number, file and byte
+                       where the record is: partition and offset, shard and
+                       sequence number, file and byte
 ";
 
 /// The language in short, for whoever has nothing but the command.
 const LANGUAGE: &str = "\
 Language:
-  statement    SELECT expression [AS name], … or * FROM TABLE, or stream for every table [[AS] alias]
-               [WHERE condition] [LIMIT n]; a table's name as it stands, dots too
-  names        State, Owners.PrimaryOwner.PersonId, Owners.SecondaryOwners[0].PersonId; letter case
-               counts; in double quotes with other signs (\"f:stock\") or where it is a word of SQL;
-               data.op is the field where op is the column
-  values       'text' (a quote in it is doubled), 442.30, TRUE, FALSE, NULL, DATE '2017-08-21',
-               TIMESTAMP '2017-08-21T10:00:00.5+02:00'
-  conditions   = <> != < <= > >=; [NOT] IN (…), [NOT] BETWEEN … AND …, [NOT] LIKE '…%_' [ESCAPE '…'];
-               IS [NOT] NULL, MISSING, TRUE, FALSE, UNKNOWN; AND, OR, NOT, parentheses
-  arithmetic   + - * / % on numbers, || between texts, a time + or - INTERVAL '2' HOUR (SECOND, MINUTE,
-               HOUR, DAY, WEEK, MONTH, YEAR)
-  choice       CASE WHEN … THEN … ELSE … END, CASE x WHEN …, COALESCE, NULLIF, GREATEST, LEAST
-  types        CAST(x AS type): VARCHAR(n), CHAR(n), TEXT, INTEGER, BIGINT, DECIMAL(p, s), DOUBLE,
-               BOOLEAN, TIMESTAMP, DATE; what cannot be converted is null
-  texts        UPPER, LOWER, LENGTH, SUBSTRING(x FROM 1 FOR 2) or (x, 1, 2), LEFT(x, n), RIGHT(x, n),
-               TRIM([LEADING or TRAILING] 'ab' FROM x), LTRIM, RTRIM, REPLACE(x, part, by), CONCAT,
-               POSITION(part IN x), STRPOS(x, part), STARTS_WITH(x, part)
-  numbers      ABS, SIGN, FLOOR, CEIL, ROUND(x, digits), MOD
-  times        NOW(), EXTRACT(YEAR FROM x) to SECOND and EPOCH, DATE_TRUNC('day', x), TO_TIMESTAMP(x)
-               of a text or of milliseconds; all in UTC
-  lists        CARDINALITY(x); in a comparison a path that leads to a list means any of its elements
+  statement    SELECT * or expression [AS name], … FROM TABLE [[AS] alias]
+               [WHERE condition] [LIMIT n]; FROM stream has every table
+  names        State, Owners.PrimaryOwner.PersonId, Owners.Second[0].Id;
+               letter case counts; \"f:stock\" in double quotes where it has other
+               signs or is a word of SQL; data.op where op would be the column
+  values       'text' (a quote in it is doubled), 442.30, TRUE, FALSE, NULL,
+               DATE '2017-08-21', TIMESTAMP '2017-08-21T10:00:00.5+02:00'
+  conditions   = <> != < <= > >=; [NOT] IN (…), [NOT] BETWEEN … AND …,
+               [NOT] LIKE '…%_' [ESCAPE '…']; IS [NOT] NULL, MISSING, TRUE,
+               FALSE or UNKNOWN; AND, OR, NOT, parentheses
+  arithmetic   + - * / % on numbers, || between texts; a time + or -
+               INTERVAL '2' HOUR (SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR)
+  types        CAST(x AS type): VARCHAR(n), CHAR(n), TEXT, INTEGER, BIGINT,
+               DECIMAL(p, s), DOUBLE, BOOLEAN, TIMESTAMP, DATE; null where x
+               cannot be converted
+  choice       CASE WHEN … THEN … ELSE … END, CASE x WHEN …
+  functions    COALESCE, NULLIF, GREATEST, LEAST
+   of texts    UPPER, LOWER, LENGTH, SUBSTRING(x FROM 1 FOR 2) or (x, 1, 2),
+               LEFT(x, n), RIGHT(x, n), TRIM([LEADING or TRAILING] 'ab' FROM x),
+               LTRIM, RTRIM, REPLACE(x, part, by), CONCAT, POSITION(part IN x),
+               STRPOS(x, part), STARTS_WITH(x, part)
+   of numbers  ABS, SIGN, FLOOR, CEIL, ROUND(x, digits), MOD
+   of times    NOW(), EXTRACT(YEAR FROM x) down to SECOND, and EPOCH,
+               DATE_TRUNC('day', x), TO_TIMESTAMP(x) of a text or milliseconds;
+               in UTC
+   of lists    CARDINALITY; in a comparison a path that leads to a list means
+               any of its elements
 
-  What is null, missing or of another type matches neither a comparison nor NOT of it. Numbers are
-  compared and computed to their last digit, texts by code points, timestamps as points in time.
-  WHERE in a rule ([[table]]) is the same language, where every name is a field of the document.
+  What is null, missing or of another type matches neither a comparison nor NOT
+  of it. Numbers are compared and computed to their last digit, texts by code
+  points, timestamps as points in time. WHERE in a rule ([[table]]) is the same
+  language; there every name is a field of the document.
 ";
 
 const EXITS: &str = "\
@@ -154,9 +165,9 @@ fn one_form(csv: bool, json: bool, context: &Context<'_>) -> Result<(bool, bool)
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let started = Instant::now();
     let terminal = &context.terminal;
-    let (source, statement) = arguments.parted(context)?;
+    let (source, text) = arguments.parted(context)?;
     let (csv, json) = one_form(arguments.csv, terminal.json, context)?;
-    let statement = Query::parse(statement, clock::millis())?;
+    let statement = Query::parse(text, clock::millis())?;
     let settings = context.settings(&[&source, &arguments.scan])?;
     settings.source.required()?;
     let (mut decoder, tables) = decoder(&statement, line::decoding(&settings));
@@ -190,13 +201,13 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         }
     };
     printer.end()?;
-    conclude(context, &statement, &scanned, &tables, started, result)
+    conclude(context, (text, &statement), &scanned, &tables, started, result)
 }
 
 /// Says how it ended, and its exit code or what ended it early.
 fn conclude(
     context: &Context<'_>,
-    statement: &Query,
+    (asked, statement): (&str, &Query),
     scanned: &Scanned,
     tables: &Tables,
     started: Instant,
@@ -206,6 +217,9 @@ fn conclude(
         let mut text = said::end(&result, scanned, statement.table(), started.elapsed().as_secs_f64());
         if let (Ok(End::Complete | End::NotProven), Some(table), 0) = (&result, statement.table(), scanned.revisions) {
             text.push_str(&said::tables(table, &tables.names()));
+        }
+        if matches!(result, Ok(End::Complete | End::NotProven)) && scanned.rows == 0 && scanned.revisions > 0 {
+            text.push_str(&said::quoted(asked));
         }
         text.push_str(&said::undecodable(scanned));
         context.terminal.say(&text);
@@ -278,7 +292,7 @@ mod tests {
 
     #[test]
     fn every_function_that_the_help_names_is_there() {
-        let (_, functions) = LANGUAGE.split_once("\n  texts ").unwrap();
+        let (_, functions) = LANGUAGE.split_once("\n  functions ").unwrap();
         let (functions, _) = functions.split_once("\n\n").unwrap();
         let others = ["FROM", "FOR", "LEADING", "TRAILING", "IN", "YEAR", "SECOND", "EPOCH", "UTC"];
         let words = functions.split(|c: char| !c.is_ascii_uppercase() && c != '_').filter(|word| word.len() > 1 && !others.contains(word));
@@ -288,7 +302,7 @@ mod tests {
             assert!(!refused.contains("expected a function that there is"), "{refused}");
             names += 1;
         }
-        assert_eq!(names, 25);
+        assert_eq!(names, 29);
     }
 
     #[test]

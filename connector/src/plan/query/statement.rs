@@ -31,7 +31,7 @@ pub(super) enum Item {
     /// `*`
     All,
     /// An expression, and its name: the one behind AS, or else its text.
-    One { expression: Expr, alias: Option<String>, text: String },
+    One { expression: Box<Expr>, alias: Option<String>, text: String },
 }
 
 /// Columns that a query may have.
@@ -137,7 +137,7 @@ fn item(parser: &mut Parser<'_>, text: &str) -> Result<Item, Problem> {
     let expression = parser.parse_expr()?;
     let end = parser.get_current_token().span.end;
     let alias = alias(parser)?;
-    Ok(Item::One { expression, alias, text: excerpt(text, begin, end) })
+    Ok(Item::One { expression: Box::new(expression), alias, text: excerpt(text, begin, end) })
 }
 
 /// The name behind AS, or without it.

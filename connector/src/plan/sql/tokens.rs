@@ -44,9 +44,9 @@ pub(in crate::plan) fn tokens(grammar: &Expressions, text: &str) -> Result<Vec<T
                     _ => "",
                 };
                 let problem = Problem::at(format!("expected words, names and values, found {other}{what}"), token.span.start);
-                return Err(match other {
-                    Token::Colon => problem.help("a name with a colon stands in double quotes, such as \"f:stock\""),
-                    _ => problem,
+                return Err(match instead(other) {
+                    Some(help) => problem.help(help),
+                    None => problem,
                 });
             }
         }
@@ -68,6 +68,17 @@ pub(in crate::plan) fn tokens(grammar: &Expressions, text: &str) -> Result<Vec<T
         return Err(Problem::new(format!("expected at most {MAX_WORDS} words and signs beside values, found {words}")));
     }
     rewrite(kept)
+}
+
+/// What to write in place of a sign that other languages have, or names.
+fn instead(sign: &Token) -> Option<&'static str> {
+    Some(match sign.to_string().as_str() {
+        ":" | "`" => "a name with other signs stands in double quotes, such as \"f:stock\"",
+        "==" => "values are compared with =",
+        "&&" => "conditions are put together with AND and OR",
+        "~" | "~*" | "!~" => "a text is compared with a pattern by LIKE, where % stands for any characters and _ for one",
+        _ => return None,
+    })
 }
 
 fn unclosed(quote: char, start: Location) -> Problem {

@@ -162,7 +162,7 @@ impl Compiler<'_> {
                 let [only] = &args[..] else {
                     return Err(Problem::at(format!("expected a text in single quotes behind {special}"), at));
                 };
-                let instant = text(only).and_then(|text| Instant::read(text));
+                let instant = text(only).and_then(Instant::read);
                 let Some((instant, _)) = instant else {
                     let place = place(only).unwrap_or(at);
                     return Err(Problem::at(
