@@ -239,6 +239,13 @@ async fn what_a_pipeline_wrote_meanwhile_is_nothing_foreign_ahead_or_missing() {
 }
 
 #[tokio::test]
+async fn a_document_that_was_deleted_meanwhile_is_not_missing() {
+    let proof = Proof::of(&[now("a", 0)], vec![put("a", 0)]).await;
+    let meanwhile = Happens::come(&[gone("a", 1)], vec![delete("a", 1)]);
+    assert_eq!(proof.happening(Before::FirstPage, [meanwhile]).finds().await, []);
+}
+
+#[tokio::test]
 async fn what_a_pipeline_wrote_after_the_page_and_before_the_look_up_is_no_difference() {
     let proof = Proof::of(&[now("late", 0), now("old", 1), gone("back", 1), now("newer", 1)], vec![put("old", 0), put("back", 0)]).await;
     let meanwhile = Happens::come(&[now("newer", 2)], vec![put("late", 0), put("old", 1), delete("back", 1), put("newer", 2)]);

@@ -36,6 +36,8 @@ mod messages;
 mod model;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
+#[cfg(feature = "local")]
+mod query_oracle;
 mod readiness;
 #[path = "../support/scripted_sink.rs"]
 mod scripted_sink;

@@ -83,12 +83,23 @@ fn place(place: Place<'_>) -> Value<'_> {
     }
 }
 
+/// With how many names a path begins that are the row's own, with another name behind them. The name of a table may have dots.
+fn names_of(row: &str, steps: &[Step]) -> usize {
+    let mut rest = row;
+    for (at, step) in steps.iter().enumerate() {
+        let Step::Name(name) = step else { return 0 };
+        rest = match rest.strip_prefix(name.as_str()) {
+            Some("") if matches!(steps.get(at + 1), Some(Step::Name(_))) => return at + 1,
+            Some(more) if more.starts_with('.') => &more[1..],
+            _ => return 0,
+        };
+    }
+    0
+}
+
 impl Names for Scope {
     fn resolve(&mut self, Path { mut steps, place, .. }: Path) -> Result<Resolved, Problem> {
-        let is_row = |step: &Step| matches!(step, Step::Name(name) if self.rows.iter().any(|row| row == name));
-        if steps.len() > 1 && matches!(steps[1], Step::Name(_)) && is_row(&steps[0]) {
-            steps.remove(0);
-        }
+        steps.drain(..self.rows.iter().map(|row| names_of(row, &steps)).max().unwrap_or(0));
         let document = |scope: &mut Self, steps: &[Step]| Field::Document(scope.document.add(steps));
         let [Step::Name(first), rest @ ..] = &steps[..] else {
             return Err(Problem::at("expected the name of a field, found the number of an element", place));

@@ -66,13 +66,16 @@ const NEXT: [&str; 22] = [
     "FETCH",
 ];
 
+/// Words that are no name behind AS either: with them the name was forgotten.
+const NEXT_CLAUSE: [&str; 3] = ["FROM", "WHERE", "LIMIT"];
+
 /// Reads a statement.
 ///
 /// # Errors
 /// Anything else.
 pub(super) fn read(text: &str) -> Result<Statement, Problem> {
     let grammar = Expressions { in_query: true };
-    let tokens = tokens(&grammar, without_end(text))?;
+    let tokens = tokens(&grammar, text)?;
     refuse(&tokens)?;
     let mut parser = grammar.parser(tokens);
     parser.expect_keyword_is(Keyword::SELECT)?;
@@ -117,11 +120,6 @@ pub(super) fn read(text: &str) -> Result<Statement, Problem> {
     Ok(Statement { items, table, alias, condition, limit })
 }
 
-/// A text without the semicolon that ends it.
-fn without_end(text: &str) -> &str {
-    text.trim_end().strip_suffix(';').unwrap_or(text)
-}
-
 fn item(parser: &mut Parser<'_>, text: &str) -> Result<Item, Problem> {
     if parser.consume_token(&Token::Mul) {
         return Ok(Item::All);
@@ -147,14 +145,16 @@ fn alias(parser: &mut Parser<'_>) -> Result<Option<String>, Problem> {
     let is_said = parser.parse_keyword(Keyword::AS);
     let next = parser.peek_token_ref();
     let name = match &next.token {
-        Token::Word(word)
-            if !word.value.is_empty() && (word.quote_style.is_some() || !NEXT.iter().any(|next| word.value.eq_ignore_ascii_case(next))) =>
-        {
-            Some(word.value.clone())
+        Token::Word(word) if !word.value.is_empty() => {
+            let ends = if is_said { &NEXT_CLAUSE[..] } else { &NEXT[..] };
+            let is_name = word.quote_style.is_some() || !ends.iter().any(|next| word.value.eq_ignore_ascii_case(next));
+            is_name.then(|| word.value.clone())
         }
-        _ if is_said => return Err(behind(next, "a name behind AS")),
         _ => None,
     };
+    if is_said && name.is_none() {
+        return Err(behind(next, "a name behind AS"));
+    }
     if name.is_some() {
         parser.advance_token();
     }
@@ -171,7 +171,7 @@ fn table(parser: &mut Parser<'_>) -> Result<Option<String>, Problem> {
         match &next.token {
             Token::Word(word)
                 if !word.value.is_empty()
-                    && (word.quote_style.is_some() || !["WHERE", "LIMIT"].iter().any(|next| word.value.eq_ignore_ascii_case(next))) =>
+                    && (word.quote_style.is_some() || !NEXT_CLAUSE[1..].iter().any(|next| word.value.eq_ignore_ascii_case(next))) =>
             {
                 is_quoted |= word.quote_style.is_some();
                 names.push(word.value.clone());

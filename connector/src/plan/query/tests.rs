@@ -355,3 +355,100 @@ fn no_text_makes_the_reader_panic_or_overflow() {
     assert_eq!(one(&format!("0{}", " + 1".repeat(2_000))), "2000");
     assert!(holds(&format!("FALSE{}", " OR State = 'WA'".repeat(1_000))));
 }
+
+#[test]
+fn a_number_with_separators_is_not_read_as_a_number_and_a_name() {
+    for sql in ["SELECT 1_000 FROM t", "SELECT 1e FROM t", "SELECT a FROM t LIMIT 1_000", "SELECT 1e5x FROM t"] {
+        assert!(refusal(sql).contains("expected a number, found 1"), "{sql}");
+    }
+    assert_eq!(query("SELECT 1 thousand FROM t").columns(), ["thousand"]);
+}
+
+#[test]
+fn a_column_can_be_called_what_sql_calls_something_else() {
+    let sql = "SELECT State AS left, State AS group, State AS emit, State AS \"from\" FROM stream AS right";
+    assert_eq!(query(sql).columns(), ["left", "group", "emit", "from"]);
+    for sql in ["SELECT State AS FROM stream", "SELECT State FROM stream AS WHERE TRUE", "SELECT State FROM stream AS LIMIT 1"] {
+        assert!(refusal(sql).contains("expected a name behind AS"), "{sql}");
+    }
+}
+
+#[test]
+fn fields_that_are_called_like_words_of_sql_are_fields() {
+    let words =
+        ["emit", "group", "order", "count", "left", "right", "over", "any", "all", "some", "join", "end", "key", "date", "timestamp"];
+    for word in words {
+        let document = format!("{{\"{word}\":3}}");
+        let row = Row { data: Some(document.as_bytes()), ..row() };
+        for sql in [
+            format!("SELECT {word} FROM stream WHERE {word} = 3"),
+            format!("SELECT {word} FROM stream WHERE 3 = {word} AND {word} IN (1, 3)"),
+            format!("SELECT x.{word} FROM stream x WHERE {word} IS NOT NULL AND NOT {word} < {word}"),
+        ] {
+            let mut values = Vec::new();
+            assert!(query(&sql).answer(&row, &mut values), "{sql}");
+        }
+    }
+}
+
+#[test]
+fn emit_changes_in_a_text_a_comment_or_a_quoted_name_is_not_refused() {
+    let sql = "SELECT 'EMIT CHANGES', \"EMIT\" changes FROM stream WHERE 'emit changes;' <> State /* EMIT CHANGES */ -- EMIT CHANGES";
+    assert!(ask(sql).is_some());
+    for sql in
+        ["EMIT CHANGES", "SELECT a EMIT CHANGES FROM t", "SELECT a FROM t WHERE (a EMIT\nCHANGES)", "SELECT a FROM t LIMIT 1 emit final;"]
+    {
+        assert!(refusal(sql).contains("a pull query ends by itself"), "{sql}");
+    }
+}
+
+#[test]
+fn a_statement_may_end_with_semicolons_and_comments() {
+    for sql in ["SELECT State FROM stream;", "SELECT State FROM stream; -- all of them", "SELECT State FROM stream ;\r\n; /* x */\r\n"] {
+        assert!(ask(sql).is_some(), "{sql}");
+    }
+    for sql in ["SELECT State FROM stream; SELECT VIN FROM stream", "SELECT State; FROM stream"] {
+        assert!(refusal(sql).contains("found ; (the end of a statement)"), "{sql}");
+    }
+}
+
+#[test]
+fn a_table_whose_name_has_dots_may_stand_before_a_name() {
+    let ask = |sql: &str| {
+        let query = query(sql);
+        let mut values = Vec::new();
+        assert!(query.answer(&Row { table: "shop.item", ..row() }, &mut values), "{sql}");
+        values.iter().map(json).collect::<Vec<_>>()
+    };
+    for sql in [
+        "SELECT shop.item.State, shop.item.data.State FROM shop.item WHERE shop.item.op = 'index'",
+        "SELECT \"shop.item\".State, State FROM \"shop.item\"",
+        "SELECT i.State, shop.item.State FROM shop.item i",
+    ] {
+        assert_eq!(ask(sql), [r#""WA""#; 2], "{sql}");
+    }
+    assert_eq!(ask("SELECT shop.item, shop.x FROM shop.item"), ["null"; 2], "both are fields that the document has not");
+}
+
+#[test]
+fn the_day_of_today_is_not_taken_for_a_field_that_no_document_has() {
+    for word in ["CURRENT_DATE", "current_time", "LOCALTIMESTAMP"] {
+        let error = Query::parse(&format!("SELECT a FROM t WHERE d = {word}"), NOW).map(|_| ()).expect_err(word);
+        assert!(error.what.contains(&format!("found {word}")), "{}", error.what);
+    }
+    assert_eq!(one("data.CURRENT_DATE"), "null");
+}
+
+#[test]
+fn an_interval_without_quotes_is_refused_where_it_stands() {
+    assert!(refusal("SELECT ROWTIME + INTERVAL 1 DAY FROM t").contains("expected a number in single quotes behind INTERVAL, found 1"));
+    // As deep as it can be written: what is no interval is not copied.
+    refusal(&format!("SELECT a + INTERVAL(1{}) FROM t", " + 1".repeat(2_400)));
+    refusal(&format!("SELECT a + INTERVAL(1{}, 'x') FROM t", " + 1".repeat(2_400)));
+}
+
+#[test]
+fn an_error_shows_its_place_behind_wide_letters_tabs_and_windows_lines() {
+    let said = refusal("SELECT a\r\nFROM t\r\nWHERE \"日本\" +\t* a\r\n");
+    assert!(said.contains("at line 3, column 14\n  WHERE \"日本\" + * a\n                 ^"), "{said}");
+}

@@ -74,6 +74,11 @@ pub(super) fn decimal(number: &Number<'_>) -> Option<BigDecimal> {
     if digits.len() as u64 > MAX_DIGITS || point.unsigned_abs() > MAX_DIGITS {
         return None;
     }
+    // The exponent of a zero says nothing, but its places would be written out.
+    if number.is_zero() {
+        let written = std::str::from_utf8(number.text()).ok().and_then(|text| BigDecimal::from_str(text).ok());
+        return Some(written.filter(|zero| zero.fractional_digit_count().unsigned_abs() <= MAX_DIGITS).unwrap_or_default());
+    }
     if number.text().len() as u64 <= 2 * MAX_DIGITS {
         return BigDecimal::from_str(std::str::from_utf8(number.text()).ok()?).ok();
     }

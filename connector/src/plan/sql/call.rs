@@ -40,6 +40,16 @@ pub(super) fn parts(call: Function) -> Option<(Ident, Vec<Expr>)> {
     Some((name, list.args.into_iter().map(arg).collect::<Option<_>>()?))
 }
 
+/// The count and the unit of INTERVAL '…' UNIT, in the parser's tree. Looks at nothing below them, and copies nothing.
+pub(super) fn interval(call: &Function) -> Option<(&Expr, &Expr)> {
+    let [ObjectNamePart::Identifier(name)] = &call.name.0[..] else { return None };
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(count)), FunctionArg::Unnamed(FunctionArgExpr::Expr(unit))] = &list.args[..] else {
+        return None;
+    };
+    (name.quote_style.is_none() && name.value.eq_ignore_ascii_case("INTERVAL")).then_some((count, unit))
+}
+
 /// A word as an argument, in capitals.
 fn word(token: &TokenWithSpan) -> Expr {
     let text = token.token.to_string().to_uppercase();

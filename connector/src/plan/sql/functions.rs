@@ -195,8 +195,7 @@ impl Function {
             (Self::Left | Self::Right, Value::Text(text), Some(count), _) => {
                 whole(&count).map_or(Value::Null, |count| text::end(text, count, self == Self::Left))
             }
-            (Self::Abs, Value::Number(number), ..) if number.is_negative() => Value::Number(number.negated()),
-            (Self::Abs, Value::Number(number), ..) => Value::Number(number),
+            (Self::Abs, Value::Number(number), ..) => Value::Number(number.absolute()),
             (Self::Round, Value::Number(number), digits, _) => match digits.map_or(Some(0), |digits| whole(&digits)) {
                 Some(digits) => arithmetic::rounded(&number, digits, RoundingMode::HalfUp),
                 None => Value::Null,

@@ -96,7 +96,14 @@ fn prefix(dialect: Expressions, parser: &mut Parser<'_>) -> Result<Expr, ParserE
             Keyword::TIMESTAMP | Keyword::DATE | Keyword::INTERVAL if text_is_next(parser) => {
                 call::literal(parser, word.clone().into_ident(token.span))
             }
-            Keyword::CURRENT_TIMESTAMP if *parser.peek_token_ref() != Token::LParen => {
+            Keyword::INTERVAL if matches!(parser.peek_token_ref().token, Token::Number(..)) => {
+                let number = parser.next_token();
+                parser.expected("a number in single quotes behind INTERVAL", number)
+            }
+            // Those that there are not, too, so that they are not taken for fields that no document has.
+            Keyword::CURRENT_TIMESTAMP | Keyword::CURRENT_DATE | Keyword::CURRENT_TIME | Keyword::LOCALTIME | Keyword::LOCALTIMESTAMP
+                if *parser.peek_token_ref() != Token::LParen =>
+            {
                 Ok(call::node(word.clone().into_ident(token.span), Vec::new()))
             }
             _ if *parser.peek_token_ref() == Token::LParen => call::function(dialect, parser, word.clone().into_ident(token.span)),

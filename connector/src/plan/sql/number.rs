@@ -46,15 +46,21 @@ impl<'a> Number<'a> {
         Number { text: Cow::Borrowed(&self.text), negative: self.negative, digits: self.digits, point: self.point }
     }
 
-    /// The number with the other sign.
+    /// The number with the other sign. Zero has none.
     pub(super) fn negated(&self) -> Number<'static> {
         let text = match &*self.text {
             [b'-', rest @ ..] => rest.to_vec(),
+            text if self.is_zero() => text.to_vec(),
             text => [b"-", text].concat(),
         };
         let moved = |at: u32| if self.text.starts_with(b"-") { at - 1 } else { at + 1 };
         let digits = self.digits.map(|(from, to)| if from == to { (0, 0) } else { (moved(from), moved(to)) });
         Number { text: text.into(), negative: !self.negative && !self.is_zero(), digits, point: self.point }
+    }
+
+    /// The number without its sign.
+    pub(super) fn absolute(self) -> Self {
+        if self.text.starts_with(b"-") { self.negated() } else { self }
     }
 
     /// Whether it is below zero.

@@ -22,10 +22,14 @@ fn row() -> Row<'static> {
 }
 
 fn value(expression: &str) -> String {
+    value_of(&row(), expression)
+}
+
+fn value_of(row: &Row<'_>, expression: &str) -> String {
     let query =
         Query::parse(&format!("SELECT {expression} FROM t"), 1_500_000_000_123).unwrap_or_else(|error| panic!("{expression}: {error}"));
     let mut values = Vec::new();
-    assert!(query.answer(&row(), &mut values), "{expression}");
+    assert!(query.answer(row, &mut values), "{expression}");
     let mut json = Vec::new();
     values[0].write_json(&mut json);
     String::from_utf8(json).unwrap()
@@ -117,6 +121,79 @@ fn arithmetic_is_exact_and_what_cannot_be_computed_is_null() {
         ("LEAST(1, \"null\")", "null"),
         ("GREATEST(1, 'a')", "null"),
         (".5 + 01.", "1.5"),
+    ]);
+}
+
+#[test]
+fn a_zero_with_a_long_exponent_does_not_make_a_query_hang() {
+    let zeros = br#"{"small":0e-999999999,"large":0e999999999,"larger":0.000e99999999999999999999999}"#;
+    let row = Row { data: Some(zeros), ..row() };
+    for (expression, json) in [
+        ("small + 1", "1"),
+        ("1.5 - small", "1.5"),
+        ("small * small", "0"),
+        ("7 % small", "null"),
+        ("large / 3", "0"),
+        ("large + small", "0"),
+        ("larger + 1", "1"),
+        ("ROUND(small, 2)", "0"),
+        ("CAST(large AS INT)", "0"),
+    ] {
+        assert_eq!(value_of(&row, expression), json, "{expression}");
+    }
+}
+
+#[test]
+fn a_zero_is_never_printed_with_a_minus_by_what_takes_signs_away_or_changes_them() {
+    let row = Row { data: Some(br#"{"zero":0,"minus":-0.0}"#), ..row() };
+    for (expression, json) in [("-zero", "0"), ("-0", "0"), ("-minus", "0.0"), ("ABS(minus)", "0.0"), ("CAST(-0 AS TEXT)", "\"0\"")] {
+        assert_eq!(value_of(&row, expression), json, "{expression}");
+    }
+}
+
+#[test]
+fn numbers_are_rounded_away_from_zero_at_halves_on_both_sides_of_the_point() {
+    all(&[
+        ("ROUND(-0.5)", "-1"),
+        ("ROUND(-0.4)", "0"),
+        ("ROUND(-0.05, 1)", "-0.1"),
+        ("ROUND(1.005, 2)", "1.01"),
+        ("ROUND(-5, -1)", "-10"),
+        ("ROUND(499.9, -3)", "0"),
+        ("ROUND(500, -3)", "1000"),
+        ("ROUND(50, -3)", "0"),
+        ("ROUND(999.9, -3)", "1000"),
+        ("ROUND(1, -1001)", "null"),
+        ("FLOOR(-1e-30)", "-1"),
+        ("CEIL(-0.5)", "0"),
+        ("CAST(99.995 AS DECIMAL(4, 2))", "null"),
+        ("CAST('9223372036854775808' AS BIGINT)", "9223372036854775808"),
+        ("CAST(1e400 AS INT)", "1e400"),
+    ]);
+}
+
+#[test]
+fn times_at_the_ends_of_months_and_of_the_calendar() {
+    all(&[
+        ("DATE '2020-02-29' + INTERVAL '1' YEAR", r#""2021-02-28T00:00:00Z""#),
+        ("DATE '2020-03-31' - INTERVAL '1' MONTH", r#""2020-02-29T00:00:00Z""#),
+        ("DATE '2020-05-31' + INTERVAL '13' MONTH", r#""2021-06-30T00:00:00Z""#),
+        ("DATE '2020-01-01' - INTERVAL '-2147483648' MONTH", "null"),
+        ("DATE '2020-01-01' + INTERVAL '2147483647' WEEK", "null"),
+        ("'0001-01-01T00:00:00Z' - INTERVAL '1' SECOND", "null"),
+        ("'9999-12-31T23:59:59.9Z' + INTERVAL '1' SECOND", "null"),
+        ("DATE_TRUNC('week', '0001-01-01')", r#""0001-01-01T00:00:00Z""#),
+        ("DATE_TRUNC('second', '9999-12-31T23:59:59.999999999999Z')", r#""9999-12-31T23:59:59Z""#),
+        ("CAST('2019-12-31T23:30:00-01:00' AS TIMESTAMP)", r#""2020-01-01T00:30:00Z""#),
+        ("CAST('2020-01-01T00:30:00+01:00' AS DATE)", r#""2019-12-31""#),
+        ("CAST('2000-02-29' AS DATE)", r#""2000-02-29""#),
+        ("CAST('1900-02-29' AS DATE)", "null"),
+        ("CAST('2016-12-31T23:59:60Z' AS TIMESTAMP)", "null"),
+        ("EXTRACT(EPOCH FROM '1969-12-31T23:59:58.001Z')", "-1.999"),
+        ("EXTRACT(SECOND FROM '1969-12-31T23:59:59.001Z')", "59.001"),
+        ("EXTRACT(EPOCH FROM '0001-01-01T00:00:00Z')", "-62135596800"),
+        ("TO_TIMESTAMP(-62135596800001)", "null"),
+        ("TO_TIMESTAMP(253402300799999)", r#""9999-12-31T23:59:59.999Z""#),
     ]);
 }
 
@@ -280,6 +357,44 @@ const PIECES: [&str; 52] = [
     ";",
 ];
 
+/// Queries with all that there is, to be changed.
+const QUERIES: [&str; 6] = [
+    "SELECT s, n AS number, \"o\".x, l[1][0], objects.a FROM stream AS x WHERE n BETWEEN 1 AND 1e400 AND NOT s IN ('a', 'it''s', s) LIMIT 10;",
+    "SELECT * FROM t -- all\r\nWHERE (t > '2019-05-31T10:20:30Z' OR d + INTERVAL '36' HOUR < NOW()) AND s LIKE 'G!%_%' ESCAPE '!' /* x */",
+    "SELECT CASE WHEN n > 4 THEN 'many' ELSE s || '-' || t END, CASE two WHEN 1 THEN 2 END FROM \"a.b\" WHERE yes IS NOT TRUE AND nothing IS MISSING",
+    "SELECT CAST(n AS DECIMAL(5, 1)), ROUND(neg / 3 * -2 % 7, 2), COALESCE(nothing, NULLIF(n, 2), big - far) FROM shop.item i WHERE i.n <> 442.30",
+    "SELECT EXTRACT(YEAR FROM t), DATE_TRUNC('week', TIMESTAMP '2019-05-31'), SUBSTRING(s FROM 2 FOR 3), TRIM(BOTH 'x' FROM s) FROM t",
+    "SELECT POSITION('ß' IN s), GREATEST(n, two), LEFT(s, -1), CARDINALITY(l), ROWTIME, rowoffset, metadata.txTime FROM stream WHERE yes = (n >= 2)",
+];
+
+/// What is put into them.
+const INSERTS: [&str; 24] = [
+    "'",
+    "\"",
+    "(",
+    ")",
+    "((((((((",
+    "[",
+    "]",
+    ".",
+    "..",
+    ";",
+    "--",
+    "/*",
+    "NOT ",
+    " IS ",
+    " IN ",
+    "- - -",
+    "\0",
+    "\t",
+    "\r",
+    "日本",
+    "\u{301}",
+    "1e99999999999999999999",
+    " ANY ",
+    "INTERVAL ",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 600, ..ProptestConfig::default() })]
 
@@ -295,6 +410,39 @@ proptest! {
         }
         if let Ok(filter) = Filter::parse(&text) {
             prop_assert!(filter.matches(DOCUMENT).is_some());
+        }
+    }
+
+    #[test]
+    fn no_query_that_was_nearly_right_panics(
+        which in 0..QUERIES.len(),
+        changes in prop::collection::vec((any::<u16>(), 0..7u8, any::<u16>(), prop::sample::select(&INSERTS[..])), 1..5),
+    ) {
+        let mut sql: Vec<char> = QUERIES[which].chars().collect();
+        for (at, what, other, insert) in changes {
+            let place = |number: u16| usize::from(number) % (sql.len() + 1);
+            let (from, to) = (place(at).min(place(other)), place(at).max(place(other)));
+            let part: Vec<char> = match what {
+                // Left out, twice, many times, in another's place, backwards; else something put in.
+                0 => Vec::new(),
+                1 => sql[from..to].repeat(2),
+                2 if to - from < 40 => sql[from..to].repeat(60),
+                3 => QUERIES[usize::from(other) % QUERIES.len()].chars().collect(),
+                4 => sql[from..to].iter().rev().copied().collect(),
+                _ => insert.chars().chain(sql[from..to].iter().copied()).collect(),
+            };
+            sql.splice(from..to, part);
+        }
+        let sql: String = sql.into_iter().collect();
+        for sql in [sql.as_str(), QUERIES[which].get(..sql.len() % QUERIES[which].len()).unwrap_or_default()] {
+            match Query::parse(sql, 0) {
+                Ok(query) => drop(query.answer(&row(), &mut Vec::new())),
+                Err(error) => prop_assert!(!error.what.is_empty() && error.help.is_some()),
+            }
+            let condition = sql.split_once("WHERE").map_or(sql, |(_, condition)| condition);
+            if let Ok(filter) = Filter::parse(condition) {
+                prop_assert!(filter.matches(DOCUMENT).is_some());
+            }
         }
     }
 

@@ -4,10 +4,10 @@
 //! MISSING a test that we have no other use for. Limits the length of a text: a chain of operators is as deep in the parser's tree as it is long,
 //! and that tree is freed by recursion.
 
-use sqlparser::dialect::Dialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
+use super::grammar::Expressions;
 use super::problem::Problem;
 
 /// Words and signs that a text may have, without values and commas.
@@ -19,12 +19,12 @@ pub(super) const IN: &str = "IN";
 /// The operator that stands for NOT IN.
 pub(super) const NOT_IN: &str = "NOT IN";
 
-/// Reads a text. White space and comments are left out.
+/// Reads a text. White space and comments are left out, and of a query the semicolons at its end.
 ///
 /// # Errors
 /// Signs that nothing here has, open quotes, IS with something behind it that it cannot test, and texts of more than 5,000 words.
-pub(in crate::plan) fn tokens(dialect: &dyn Dialect, text: &str) -> Result<Vec<TokenWithSpan>, Problem> {
-    let tokens = Tokenizer::new(dialect, text).tokenize_with_location().map_err(|error| match error.message.as_str() {
+pub(in crate::plan) fn tokens(grammar: &Expressions, text: &str) -> Result<Vec<TokenWithSpan>, Problem> {
+    let tokens = Tokenizer::new(grammar, text).tokenize_with_location().map_err(|error| match error.message.as_str() {
         what if what.starts_with("Unterminated string") => unclosed('\'', error.location),
         what if what.starts_with("Expected close delimiter") => unclosed('"', error.location),
         what => Problem::at(format!("expected words, names and values, found other text ({what})"), error.location),
@@ -34,13 +34,12 @@ pub(in crate::plan) fn tokens(dialect: &dyn Dialect, text: &str) -> Result<Vec<T
     for token in tokens {
         match &token.token {
             Token::Whitespace(_) => continue,
-            Token::EOF | Token::Comma | Token::Number(_, false) | Token::SingleQuotedString(_) => {}
+            Token::EOF | Token::Comma | Token::SemiColon | Token::Number(_, false) | Token::SingleQuotedString(_) => {}
             Token::Word(_) | Token::Period | Token::LParen | Token::RParen | Token::LBracket | Token::RBracket => words += 1,
             Token::Minus | Token::Plus | Token::Mul | Token::Div | Token::Mod | Token::StringConcat => words += 1,
             Token::Eq | Token::Neq | Token::Lt | Token::LtEq | Token::Gt | Token::GtEq => words += 1,
             other => {
                 let what = match other {
-                    Token::SemiColon => " (the end of a statement)",
                     Token::Placeholder(_) | Token::Question | Token::Colon | Token::AtSign => " (a parameter)",
                     _ => "",
                 };
@@ -51,7 +50,19 @@ pub(in crate::plan) fn tokens(dialect: &dyn Dialect, text: &str) -> Result<Vec<T
                 });
             }
         }
+        if let (Token::Word(word), Some(TokenWithSpan { token: Token::Number(digits, _), span })) = (&token.token, kept.last())
+            && span.end == token.span.start
+        {
+            return Err(Problem::at(format!("expected a number, found {digits}{word}"), span.start)
+                .help("write digits without separators, as in 1000000 or 1e6, and a space between a number and a word"));
+        }
         kept.push(token);
+    }
+    while grammar.in_query && kept.last().is_some_and(|last| last.token == Token::SemiColon) {
+        kept.pop();
+    }
+    if let Some(end) = kept.iter().find(|token| token.token == Token::SemiColon) {
+        return Err(Problem::at("expected words, names and values, found ; (the end of a statement)", end.span.start));
     }
     if words > MAX_WORDS {
         return Err(Problem::new(format!("expected at most {MAX_WORDS} words and signs beside values, found {words}")));
@@ -90,6 +101,12 @@ fn rewrite(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>, Problem> {
             token.token = Token::CustomBinaryOperator(NOT_IN.to_owned());
         } else if !is_name && is_word(&token.token, "IN") {
             token.token = Token::CustomBinaryOperator(IN.to_owned());
+        } else if let Token::Word(word) = &mut token.token
+            && matches!(word.keyword, Keyword::ANY | Keyword::ALL | Keyword::SOME)
+            && tokens.peek().is_none_or(|next| next.token != Token::LParen)
+        {
+            // Behind a comparison the parser takes these words for the beginning of ANY (…), whatever follows.
+            word.keyword = Keyword::NoKeyword;
         } else if !is_name && is_word(&token.token, "IS") {
             rewritten.push(token);
             if let Some(not) = tokens.next_if(|next| is_word(&next.token, "NOT")) {

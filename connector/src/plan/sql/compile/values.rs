@@ -238,11 +238,7 @@ fn digits(tree: &Expr) -> Option<u32> {
 /// The length of time that INTERVAL names, where it is one.
 fn interval(tree: &Expr) -> Result<Option<Interval>, Problem> {
     let Expr::Function(call) = tree else { return Ok(None) };
-    if !call.name.to_string().eq_ignore_ascii_case("INTERVAL") {
-        return Ok(None);
-    }
-    let Some((_, args)) = call::parts(call.clone()) else { return Ok(None) };
-    let [count, unit] = &args[..] else { return Ok(None) };
+    let Some((count, unit)) = call::interval(call) else { return Ok(None) };
     let (Some(count), Some(unit)) = (text(count), text(unit)) else { return Ok(None) };
     let found = Interval::read(count, unit);
     found.map(Some).map_err(|expected| problem(format!("expected {expected}, found something else"), place(tree)))
