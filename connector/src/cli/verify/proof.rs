@@ -28,7 +28,7 @@ pub(in crate::cli) async fn run(arguments: &Arguments, context: &Context<'_>) ->
     let terminal = &context.terminal;
     let mut findings = Findings::default();
     let result = match prepared {
-        Ok((request, repair)) => watched(request, repair, stop, &mut findings, terminal).await,
+        Ok((request, repair)) => Box::pin(watched(request, repair, stop, &mut findings, terminal)).await,
         Err(error) if error.kind == Kind::Interrupted => Err(error),
         Err(error) => return Err(error),
     };
