@@ -17,6 +17,7 @@
 //! ([`plan::ledger`]) that a shell turns into a checkpoint or a reply.
 //!
 //! [`run::query`] takes the first step alone: a statement ([`plan::query`]) is evaluated on every revision, and nothing is sent.
+//! [`run::verify`] folds what comes of the first two steps ([`plan::fold`]), compares an index with it, and sends what mends that down the line.
 //!
 //! # The nouns
 //!
@@ -43,10 +44,10 @@
 //! |---|---|
 //! | [`record`], [`revision`], [`operation`] | the nouns; plain data |
 //! | [`codec`] | pure: bytes to revisions. KPL aggregates, Ion, QLDB stream records, row changes of Lindorm and Debezium |
-//! | [`plan`] | pure: every decision. Names, mapping, filters, batches, outcomes, retries, limits, bounds, the ledger |
+//! | [`plan`] | pure: every decision. Names, mapping, filters, batches, outcomes, retries, limits, bounds, the ledger, the fold |
 //! | [`source`] | edge: the records of a shard, in their order |
 //! | [`sink`] | edge: operations in, replies out. OpenSearch, the local index, bulk lines |
-//! | [`store`] | edge: what must survive. Dead letters, checkpoints |
+//! | [`store`] | edge: what must survive, dead letters and checkpoints; and the fold of a stream, on disk where it is large |
 //! | [`run`] | shell: the order of effects, time, shutdown |
 //! | [`config`], [`cli`] | what a person says and sees |
 //! | [`error`], [`metrics`], [`panics`], [`aws`], [`kafka`] | leaves that everyone may use; the last three not the pure modules |

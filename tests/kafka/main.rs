@@ -24,3 +24,4 @@ mod scans;
 mod scripted_opensearch;
 #[path = "../support/services.rs"]
 mod services;
+mod verify;

@@ -21,6 +21,12 @@ fn sync(folder: &Folder, source: &str) -> Done {
     folder.revsync(&["--json", "sync", source, "--to", "local:index.db", "--dead-letters", "file:letters.jsonl"])
 }
 
+/// Looks for what a source has: nothing, and so exit code 1.
+fn holds_nothing(folder: &Folder, source: &str) {
+    let done = folder.revsync(&["--json", "query", source, "SELECT data FROM stream"]);
+    assert_eq!((done.exit, done.out.as_str()), (1, ""), "{}", done.err);
+}
+
 /// The dead letters of a folder.
 fn letters(folder: &Folder) -> Vec<Value> {
     let text = String::from_utf8(folder.read("letters.jsonl")).unwrap();
@@ -47,6 +53,7 @@ fn an_empty_topic_is_read_at_once() {
     let (topic, folder) = (broker.topic("empty", 2), Folder::new());
     let done = sync(&folder, &broker.url(&topic)).balanced();
     assert_eq!((done.exit, done.count("received")), (0, 0), "{}", done.err);
+    holds_nothing(&folder, &broker.url(&topic));
 }
 
 #[test]
@@ -70,6 +77,7 @@ fn a_topic_that_holds_markers_of_transactions_only_is_read_to_its_end() {
     assert_eq!(broker.ends(&topic), [(2, 3)]);
     let done = sync(&folder, &broker.url(&topic)).balanced();
     assert_eq!((done.exit, done.count("received")), (0, 0), "{}", done.err);
+    holds_nothing(&folder, &broker.url(&topic));
 }
 
 #[test]
@@ -81,6 +89,7 @@ fn a_topic_of_which_everything_was_removed_is_read_at_once_and_holds_nothing() {
     assert_eq!(broker.ends(&topic), [(2, 2), (1, 1)]);
     let done = sync(&folder, &broker.url(&topic)).balanced();
     assert_eq!((done.exit, done.count("received")), (0, 0), "{}", done.err);
+    holds_nothing(&folder, &broker.url(&topic));
     let explained = folder.revsync(&["explain", &broker.url(&topic)]);
     assert_eq!((explained.exit, explained.out.as_str()), (0, ""), "{}", explained.err);
 }
@@ -104,6 +113,7 @@ fn a_topic_of_which_compaction_left_no_message_is_read_to_its_end_and_holds_noth
         }
     };
     assert_eq!(received, 0, "the cleaner did not come");
+    holds_nothing(&folder, &broker.url(&topic));
     let (first, end) = broker.ends(&topic)[0];
     assert!(first == 0 && end > 4, "offsets are there, and no message: {first} to {end}");
 }
@@ -297,8 +307,11 @@ fn a_topic_that_grows_all_the_time_is_read_to_the_end_that_it_had() {
             }
         });
         let done = sync(&folder, &broker.url(&topic)).balanced();
+        let found = folder.revsync(&["--json", "query", &broker.url(&topic), "SELECT metadata.id FROM Note"]);
         ends.store(true, Ordering::Relaxed);
         assert!(done.exit == 0 && done.count("indexed") >= 200, "{done:?}");
+        assert_eq!(found.exit, 0, "{}", found.err);
+        assert!((0..200).all(|id| found.out.contains(&format!("\"id-{id}\""))), "{} rows", found.out.lines().count());
     });
     assert!((0..200).all(|i| held(&folder, &format!("id-{i}")).is_some()));
 }

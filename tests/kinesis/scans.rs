@@ -64,6 +64,12 @@ fn sync(folder: &Folder, stream: &Stream) -> Done {
     folder.revsync_with(&arguments, &CREDENTIALS, b"").balanced()
 }
 
+fn query(stream: &Stream, statement: &str) -> Done {
+    let url = stream.url();
+    let arguments = [&["--json", "query", &url, statement][..], &FAST].concat();
+    Folder::new().revsync_with(&arguments, &CREDENTIALS, b"")
+}
+
 /// What is explained: the shard and the id of every unit, in the order in which they come.
 fn explained(stream: &Stream) -> Vec<(String, String)> {
     let url = stream.url();
@@ -82,6 +88,8 @@ fn an_empty_stream_is_read_to_its_end_and_nothing_comes_of_it(emulator: &'static
     let stream = Stream::make(emulator, "empty", 2);
     let done = sync(&Folder::new(), &stream);
     assert_eq!((done.exit, done.count("received")), (0, 0), "{}", done.err);
+    let found = query(&stream, "SELECT data FROM stream");
+    assert_eq!((found.exit, found.out.as_str()), (1, ""), "{}", found.err);
 }
 
 fn an_idle_stream_is_read_from_its_oldest_record_to_its_end(emulator: &'static Emulator) {
@@ -110,6 +118,8 @@ fn a_stream_that_was_resharded_is_read_with_all_its_shards(emulator: &'static Em
     stream.merge(&children[0], &children[1]);
     let merged = stream.open().remove(0);
     put(&merged, "merged");
+    let found = query(&stream, "SELECT metadata.id FROM Note WHERE metadata.id = 'merged'");
+    assert_eq!((found.exit, found.out.lines().count()), (0, 1), "{found:?}");
     let kept: BTreeSet<String> = stream.shards().into_iter().map(|shard| shard.id).collect();
     let units = explained(&stream);
     // One emulator forgets a shard with all that it holds when it is closed.
@@ -134,7 +144,11 @@ fn a_stream_that_is_written_to_without_pause_is_read_to_where_it_was_when_the_sc
             }
         });
         let units = explained(&stream);
+        let found = query(&stream, "SELECT metadata.id FROM Note");
         ends.store(true, Ordering::Relaxed);
+        assert_eq!(found.exit, 0, "{}", found.err);
+        let is_found = |id: usize| found.out.contains(&format!("\"id-{id}\""));
+        assert!((0..400).chain(1_000_000..1_000_400).all(is_found), "{} rows", found.out.lines().count());
         units
     });
     let read: BTreeSet<String> = units.into_iter().map(|(_, id)| id).collect();

@@ -36,3 +36,5 @@ mod shelves;
 mod sweep;
 mod trickle;
 mod verify;
+mod verify_cells;
+mod verify_live;

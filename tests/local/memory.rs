@@ -16,9 +16,13 @@ use crate::command::Folder;
 use crate::peak::{BOUND, MIB, until_the_end};
 use crate::qldb_stream::{Does, aggregate, binary, put, revision};
 
-/// Runs a sync; gives its report and the most memory that it took. Without Linux nobody tells, and it says so and took none.
 fn sync(folder: &Folder, arguments: &[&str]) -> (Value, usize) {
-    let arguments = [&["--json", "sync"], arguments].concat();
+    measured(folder, &[&["sync"], arguments].concat())
+}
+
+/// Runs a command; gives its report and the most memory that it took. Without Linux nobody tells, and it says so and took none.
+fn measured(folder: &Folder, arguments: &[&str]) -> (Value, usize) {
+    let arguments = [&["--json"], arguments].concat();
     let mut running = folder.command(&arguments, &[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let peak = until_the_end(&mut running);
     let output = running.wait_with_output().unwrap();
@@ -115,6 +119,22 @@ fn large_documents_into_the_local_index_stay_below_the_bound() {
     let (report, peak) = sync(&folder, &["capture.10n"]);
     assert_eq!(report["indexed"], sizes.len());
     assert!(peak <= BOUND, "{} MiB, may take {}", peak / MIB, BOUND / MIB);
+}
+
+#[test]
+fn a_verify_of_more_documents_than_fit_into_memory_stays_below_the_bound() {
+    let folder = Folder::new();
+    folder.write("first.ion", text("{}"));
+    assert_eq!(sync(&folder, &["first.ion"]).0["indexed"], 1);
+    // Of every document the fold has the id, the differences have it too, and both are kept for the whole run.
+    let documents = 30_000;
+    let records = (0..documents).map(|number| revision("T", &format!("{number:0>500}"), 0, &put("x")) + "\n");
+    folder.write("capture.ion", records.collect::<String>());
+    let small = ["--request-bytes", "1MiB", "--requests-in-flight", "1"];
+    let (report, peak) = measured(&folder, &[&["verify", "capture.ion", "--content"], &small[..]].concat());
+    assert_eq!((&report["missing"], &report["foreign"]), (&json!(documents), &json!(1)));
+    let bound = 20 * MIB;
+    assert!(2 * 500 * documents > bound && peak <= bound, "{} MiB, may take {}", peak / MIB, bound / MIB);
 }
 
 #[test]

@@ -260,6 +260,57 @@ fn a_statement_by_itself_is_about_the_source_that_is_configured() {
 }
 
 #[test]
+fn a_statement_that_is_typed_wrong_is_told_how_to_type_it() {
+    let folder = Folder::new();
+    folder.write("s.ion", capture());
+    for (typed, said) in [
+        (&["s.ion", "SELECT", "Name", "FROM", "Person"][..], "expected the statement as one argument, found several: put it in quotes"),
+        (&["SELECT", "Name", "FROM", "Person"], "put it in quotes"),
+        (&["SELECT Name FROM Person", "s.ion"], "expected the source and then the statement, found the statement first"),
+        (&["s.ion", "SELECT f:stock FROM Person"], "a name with other signs stands in double quotes, such as \"f:stock\""),
+        (&["s.ion", "SELECT Name FROM my-shop.item"], "a name of a table with other signs stands in double quotes"),
+        (&["s.ion", "SELECT Name FROM `Person`"], "a name with other signs stands in double quotes"),
+        (&["s.ion", "SELECT Name FROM Person WHERE Name == 'Bo'"], "values are compared with ="),
+        (&["s.ion", "SELECT Name FROM Person WHERE a && b"], "conditions are put together with AND and OR"),
+        (&["s.ion", "SELECT Name FROM Person WHERE Name ~ 'B.*'"], "compared with a pattern by LIKE"),
+        (&["s.ion", "SELECT UPPERCASE(Name) FROM Person"], "is it UPPER? revsync query --help lists the functions"),
+    ] {
+        let done = folder.revsync(&[&["query"], typed].concat());
+        assert!(done.exit == 2 && done.out.is_empty() && done.err.contains(said), "{typed:?}: {done:?}");
+    }
+}
+
+#[test]
+fn a_text_in_double_quotes_that_finds_nothing_is_told_to_be_a_name() {
+    let folder = Folder::new();
+    folder.write("s.ion", capture());
+    let done = folder.revsync(&["query", "s.ion", "SELECT Name FROM Person WHERE op = \"index\""]);
+    assert!(
+        done.exit == 1 && done.err.contains("\"index\" in double quotes is the name of a field; a text stands in single quotes"),
+        "{done:?}"
+    );
+    let done = folder.revsync(&["query", "s.ion", "SELECT Name FROM Person WHERE op <> \"Name\""]);
+    assert!(done.exit == 0 && !done.err.contains("quotes"), "a field that is there: {done:?}");
+}
+
+#[test]
+fn an_option_for_a_form_comes_before_the_variable_of_the_other() {
+    let folder = Folder::new();
+    folder.write("s.ion", capture());
+    let query = ["query", "s.ion", "SELECT metadata.id AS id FROM Car"];
+    for (option, variable, expected) in [
+        ("--csv", ("REVSYNC_JSON", "true"), "id\r\nc\r\n"),
+        ("--json", ("REVSYNC_CSV", "1"), "{\"id\":\"c\"}\n"),
+        ("--csv", ("REVSYNC_JSON", "no"), "id\r\nc\r\n"),
+    ] {
+        let done = folder.revsync_with(&[&query[..], &[option]].concat(), &[variable], b"");
+        assert_eq!((done.exit, done.out.as_str()), (0, expected), "{option} {variable:?}: {done:?}");
+    }
+    let both = folder.revsync_with(&query, &[("REVSYNC_CSV", "1"), ("REVSYNC_JSON", "1")], b"");
+    assert!(both.exit == 2 && both.err.contains("found both REVSYNC_CSV and REVSYNC_JSON"), "{both:?}");
+}
+
+#[test]
 fn rules_that_map_tables_have_no_part_in_it_and_those_of_decoding_do() {
     let folder = Folder::new();
     folder.write("s.ion", capture());
@@ -309,6 +360,21 @@ fn rows_of_debezium_have_what_their_events_tell() {
             json!({"op": "index", "id": 1, "name": "Quillon", "change": "u", "pos": 454}),
         ]
     );
+}
+
+#[test]
+fn rows_of_a_saved_answer_or_event_tell_when_their_records_arrived() {
+    let folder = Folder::new();
+    for form in ["get-records.json.gz", "lambda-event.json"] {
+        let path = fixture(&format!("vehicle-registration/{form}"));
+        let all = rows(&folder, &[&path, "SELECT ROWTIME FROM stream"]);
+        assert!(
+            all.len() == 41 && all.iter().all(|row| row["ROWTIME"].as_str().is_some_and(|time| time.starts_with("2024-04-01T08:3"))),
+            "{all:?}"
+        );
+        let early = rows(&folder, &[&path, "SELECT op FROM stream WHERE ROWTIME < TIMESTAMP '2024-04-01T08:30:10Z'"]);
+        assert!(!early.is_empty() && early.len() < all.len(), "{early:?}");
+    }
 }
 
 #[test]

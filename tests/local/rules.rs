@@ -40,6 +40,15 @@ fn a_row_that_leaves_is_deleted_at_its_own_version_and_comes_back_with_the_next_
 }
 
 #[test]
+fn a_rule_computes_with_the_fields_of_a_document_as_a_query_does() {
+    let folder = Folder::new();
+    let rule = "[[table]]\nname = \"Car\"\nwhere = \"lower(State) || '-' || Version * 2 IN ('wa-0', 'or-4') AND data IS MISSING\"\n";
+    let done = sync(&folder, rule, &[car("a", 0, Some("WA")), car("b", 1, Some("WA")), car("c", 2, Some("OR")), car("d", 0, Some("XX"))]);
+    assert_eq!((done.count("indexed"), done.count("absent")), (2, 2), "{done:?}");
+    assert_eq!(["a", "b", "c", "d"].map(|id| version(&folder, id)), [Some(0), None, Some(2), None]);
+}
+
+#[test]
 fn an_older_row_that_matches_and_comes_after_the_one_that_left_stays_out() {
     let folder = Folder::new();
     assert_eq!(sync(&folder, WITHOUT_XX, &[car("a", 1, Some("XX"))]).count("absent"), 1);
@@ -144,8 +153,10 @@ fn refused(rule: &str) -> String {
 
 #[test]
 fn a_condition_that_is_none_is_refused_at_start_with_the_rule_the_place_and_an_example() {
-    let said = refused("where = \"lower(State) = 'wa'\"");
-    assert!(said.contains("[[table]] \"Car\": where: expected a path or a value, found the function lower at line 1, column 1"), "{said}");
+    let said = refused("where = \"lover(State) = 'wa'\"");
+    assert!(said.contains("[[table]] \"Car\": where: expected a function that there is, found lover at line 1, column 1"), "{said}");
+    assert!(said.contains("is it LOWER?"), "{said}");
+    let said = refused("where = \"State = \"");
     assert!(said.contains("write a condition such as State <> 'XX'"), "{said}");
     for (condition, found) in [
         ("", "found the end"),

@@ -1,6 +1,7 @@
 //! The proof that a local index holds what its stream says, end to end: the index is damaged by chance, and every damage is named and mended.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 
 use revsync::operation::{Operation, Target};
@@ -156,7 +157,8 @@ async fn a_stream_may_come_from_standard_input() {
 #[tokio::test]
 async fn a_sample_of_each_class_is_told_and_the_counts_are_of_all() {
     let folder = synced(&(0..30).map(|id| car(&format!("c{id:02}"), 1, Some("{A:1}"))).collect::<String>());
-    write(&folder, (0..15).map(|id| delete(&format!("c{id:02}"), 1)).chain((0..12).map(|id| put(&format!("f{id}"), 1, "{}"))).collect()).await;
+    write(&folder, (0..15).map(|id| delete(&format!("c{id:02}"), 1)).chain((0..12).map(|id| put(&format!("f{id}"), 1, "{}"))).collect())
+        .await;
     for (more, told) in [(&[][..], 20), (&["--sample", "3"], 6), (&["--sample", "0"], 27)] {
         let done = folder.revsync(&[&["--json", "verify", "s.ion"], more].concat());
         let report = done.json();
@@ -164,7 +166,10 @@ async fn a_sample_of_each_class_is_told_and_the_counts_are_of_all() {
         assert_eq!(report["differences"].as_array().unwrap().len(), told, "{report}");
     }
     let said = folder.revsync(&["verify", "s.ion", "--sample", "3"]);
-    assert!(said.out.contains("missing           car/c02  index none, stream 1\n  foreign           car/f0  index 1, stream none"), "{said:?}");
+    assert!(
+        said.out.contains("missing           car/c02  index none, stream 1\n  foreign           car/f0  index 1, stream none"),
+        "{said:?}"
+    );
     assert!(said.out.contains("missing           and 12 more; --sample 0 tells all"), "{said:?}");
 }
 
@@ -178,7 +183,12 @@ async fn a_stream_with_records_that_cannot_be_used_proves_nothing_and_no_foreign
     let found = verify(&folder, &["--repair"]);
     let report = found.json();
     assert_eq!((found.exit, &report["unusable"], &report["equal"]), (1, &json!(1), &json!(false)), "{report}");
-    assert!(report["remarks"][0].as_str().unwrap().contains("car: 1 foreign documents stay, because the source has records that cannot be used"));
+    assert!(
+        report["remarks"][0]
+            .as_str()
+            .unwrap()
+            .contains("car: 1 foreign documents stay, because the source has records that cannot be used")
+    );
     assert!(local(&folder).get("car", "foreign").unwrap().is_some());
     let forced = verify(&folder, &["--repair", "--force"]);
     assert_eq!((forced.exit, &forced.json()["equal"]), (1, &json!(true)), "{forced:?}");
@@ -210,7 +220,8 @@ async fn an_index_that_is_not_there_lacks_everything_and_is_made_by_the_repair()
 
 #[tokio::test]
 async fn a_rule_that_keeps_rows_out_makes_them_deletes_and_one_that_keeps_deletes_makes_none() {
-    let lines = [car("a", 0, Some("{State:\"WA\"}")), car("b", 0, Some("{State:\"OR\"}")), car("c", 0, Some("{State:\"WA\"}")), car("c", 1, None)];
+    let lines =
+        [car("a", 0, Some("{State:\"WA\"}")), car("b", 0, Some("{State:\"OR\"}")), car("c", 0, Some("{State:\"WA\"}")), car("c", 1, None)];
     let folder = synced_by("[[table]]\nname = \"*\"\nwhere = \"State = 'WA'\"\n", &lines.concat());
     assert_eq!(verify(&folder, &["--content"]).exit, 0);
     write(&folder, vec![put("b", 0, r#"{"State":"OR"}"#)]).await;
@@ -229,7 +240,9 @@ fn lines_of_bulk_are_no_index_that_could_be_compared() {
     for sink in ["bulk:lines", "bulk:-"] {
         let done = folder.revsync(&["verify", "s.ion", "--to", sink]);
         assert_eq!(done.exit, 2, "{done:?}");
-        assert!(done.err.contains(&format!("{sink} holds no documents that could be compared: expected local:FILE or http(s)://HOST:PORT")));
+        assert!(
+            done.err.contains(&format!("{sink} holds no documents that could be compared: expected local:FILE or http(s)://HOST:PORT"))
+        );
     }
     assert!(!folder.path().join("lines").exists());
 }
@@ -250,4 +263,32 @@ fn a_run_that_is_stopped_exits_2_and_prints_what_it_knows() {
     drop(pipe);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &report["equal"], &report["complete"]), (Some(2), &json!(false), &json!(false)), "{report}");
+}
+
+#[test]
+fn the_examples_of_the_readme_run_as_written() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let (_, section) = readme.split_once("\n## Prove that the index matches\n").unwrap();
+    let (_, session) = section.split_once("```console\n").unwrap();
+    let (session, _) = session.split_once("```\n").unwrap();
+    let folder = Folder::new();
+    std::os::unix::fs::symlink(root.join("tests"), folder.path().join("tests")).unwrap();
+    let path = format!("{}:/usr/bin:/bin", Path::new(env!("CARGO_BIN_EXE_revsync")).parent().unwrap().display());
+    let run = |typed: &str| {
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", typed]).current_dir(folder.path()).env_clear().env("PATH", &path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // How long it took is another thing each time.
+    let timeless = |text: &str| {
+        let line =
+            |line: &str| line.strip_suffix(" s)").map_or(line.to_owned(), |line| line.trim_end_matches(|end: char| end != ',').to_owned());
+        text.lines().map(line).collect::<Vec<_>>()
+    };
+    let examples: Vec<(&str, &str)> = session.split("$ ").skip(1).map(|example| example.split_once('\n').unwrap()).collect();
+    for (typed, expected) in &examples {
+        assert_eq!(timeless(&run(typed)), timeless(expected), "{typed}");
+    }
+    assert_eq!(examples.len(), 4);
 }

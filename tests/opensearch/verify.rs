@@ -178,7 +178,10 @@ async fn a_document_that_was_overwritten_by_hand_is_ahead_and_stays_and_it_is_sa
         assert_eq!(stored(server, &index, "a").await, Some((4, json!({"A": 2}))));
         let said = folder.revsync(&["--config", "rules.toml", "verify", "s.ion", "--to", &server.url]).out;
         assert!(said.contains(&format!("ahead             {index}/a  index 4, stream 3")), "{said}");
-        assert!(said.contains("delete the\ndocument there by hand (DELETE INDEX/_doc/ID) and run the same command with --repair"), "{said}");
+        assert!(
+            said.contains("delete the\ndocument there by hand (DELETE INDEX/_doc/ID) and run the same command with --repair"),
+            "{said}"
+        );
         delete_by_hand(server, &index, "a", "").await;
         assert_eq!(verify(&folder, server, &["--repair"]).exit, 0);
         assert_eq!(stored(server, &index, "a").await, Some((3, json!({"A": 1}))));
@@ -196,5 +199,58 @@ async fn an_index_that_is_not_there_is_not_made_by_looking() {
         assert_eq!(ask(server, Method::Get, &format!("{prefix}-car"), Value::Null).await.0, 404, "{}", server.name);
         let mended = verify(&folder, server, &["--repair"]);
         assert_eq!((mended.exit, stored(server, &format!("{prefix}-car"), "a").await), (0, Some((3, json!({"A": 1})))), "{mended:?}");
+    }
+}
+
+const CHANGES: &str = r#"{"op":"Put","table":"item","ts":10,"data":[{"name":"sku","value":"?"},{"name":"price","value":442.30},{"name":"stock","value":7}]}
+{"op":"Put","table":"item","ts":20,"data":[{"name":"sku","value":"?"},{"name":"price","value":12.50}]}
+"#;
+
+#[tokio::test]
+async fn rows_of_cells_are_mended_cell_by_cell_and_a_value_that_was_changed_under_its_version_is_written_anew() {
+    for server in services::opensearch() {
+        let (folder, items) = (Folder::new(), name("cells"));
+        let rule = format!("[[table]]\nname = \"item\"\nindex = \"{items}\"\nkey = [\"sku\"]\nrows = \"cells\"\n");
+        folder.write("rules.toml", rule);
+        let gone = r#"{"op":"DeleteFamily","table":"item","ts":30,"data":[{"name":"sku","value":"gone"}]}"#;
+        let rows = ["equal", "deleted", "changed", "replaced", "gone", "newer"].map(|id| CHANGES.replace('?', id));
+        sync(&folder, server, &[rows.concat(), gone.to_owned()].concat());
+        let equal = verify(&folder, server, &["--content"]);
+        assert_eq!((equal.exit, &equal.json()["documents"]), (0, &json!(5)), "{}: {equal:?}", server.name);
+
+        delete_by_hand(server, &items, "deleted", "").await;
+        delete_by_hand(server, &items, "gone", "").await;
+        // The bookkeeping stays as it is.
+        let changed = ask(server, Method::Post, &format!("{items}/_update/changed"), json!({"doc": {"stock": 8}})).await;
+        let replaced = ask(server, Method::Put, &format!("{items}/_doc/replaced"), json!({"price": 1})).await;
+        assert_eq!((changed.0, replaced.0), (200, 200), "{}: {changed:?} {replaced:?}", server.name);
+        folder.write("s.ion", CHANGES.replace('?', "newer").replace("\"ts\":20", "\"ts\":25"));
+        assert_eq!(command(&folder, server, "sync", &[]).exit, 0);
+        folder.write("s.ion", [rows.concat(), gone.to_owned()].concat());
+
+        let of = |report: &Value| {
+            let told = report["differences"].as_array().unwrap().iter();
+            told.map(|told| json!([told["class"], told["id"], told["stream"], told["content"]])).collect::<Vec<_>>()
+        };
+        let ahead = json!(["ahead", "newer", 20, false]);
+        let expected = [
+            json!(["missing", "deleted", 20, false]),
+            json!(["missing", "gone", 30, false]),
+            json!(["stale", "changed", 20, true]),
+            json!(["stale", "replaced", 20, true]),
+            ahead.clone(),
+        ];
+        let found = verify(&folder, server, &["--content"]);
+        assert_eq!((found.exit, of(&found.json())), (1, expected.to_vec()), "{}: {found:?}", server.name);
+        let mended = verify(&folder, server, &["--content", "--repair"]);
+        assert_eq!((mended.exit, of(&mended.json()["left"])), (1, vec![ahead]), "{}: {mended:?}", server.name);
+        for id in ["deleted", "changed", "replaced"] {
+            let source = stored(server, &items, id).await.unwrap().1;
+            assert_eq!((&source["price"], &source["stock"]), (&json!(12.5), &json!(7)), "{}: {source}", server.name);
+            assert_eq!(source["revsync"]["cells"]["columns"]["price"], json!([20, "12.50", 1]), "{}", server.name);
+        }
+        assert_eq!(stored(server, &items, "gone").await.unwrap().1["revsync"]["cells"]["erased"], 30, "{}", server.name);
+        // Whatever comes late is judged as before.
+        assert_eq!(command(&folder, server, "sync", &[]).count("stale"), 13, "{}", server.name);
     }
 }

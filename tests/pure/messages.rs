@@ -33,13 +33,14 @@ fn transcript(folder: &Folder, arguments: &[&str], set: &[(&str, &str)]) -> Stri
 #[test]
 fn help_is_the_golden_file() {
     let folder = Folder::new();
-    let commands: [&[&str]; 22] = [
+    let commands: [&[&str]; 23] = [
         &["--help"],
         &["sync", "--help"],
         &["kcl", "--help"],
         &["explain", "--help"],
         &["search", "--help"],
         &["query", "--help"],
+        &["verify", "--help"],
         &["mapping", "--help"],
         &["setup", "--help"],
         &["check", "--help"],
@@ -92,6 +93,8 @@ fn mistakes_on_the_command_line_are_said_with_a_suggestion_and_exit_2() {
     said.push_str(&here(&["query", "x.ion", "SELECT Name FROM Person WHERE Name = "], &[]));
     said.push_str(&here(&["query", "x.ion", "SELECT * FROM stream EMIT CHANGES"], &[]));
     said.push_str(&here(&["--json", "query", "--csv", "x.ion", "SELECT * FROM stream"], &[]));
+    said.push_str(&here(&["verify", "x.ion", "--to", "bulk:-"], &[]));
+    said.push_str(&here(&["verify", "x.ion"], &[]));
     said.push_str(&here(&["dead-letters", "show"], &[]));
     said.push_str(&here(&["setup", "--to", "http://127.0.0.1:9"], &[]));
     folder.write("patterns.toml", "[[table]]\nname = \"shop.*\"\ndeletes = \"tombstone\"\n");

@@ -119,6 +119,11 @@ impl Row {
         })
     }
 
+    /// Bytes of its names and values.
+    pub fn size(&self) -> usize {
+        self.columns.iter().map(|(name, column)| name.len() + column.value.len()).sum()
+    }
+
     /// Everything that is known of the row as one change.
     pub fn change(&self) -> Cells {
         let cell = |(name, column): (&String, &Column)| Cell { name: name.clone(), version: column.version, value: column.value.clone() };

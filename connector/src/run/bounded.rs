@@ -258,6 +258,10 @@ impl Pages for Bounded {
         self.has_lost || self.stream.not_proven().next().is_some()
     }
 
+    fn has_dropped(&self) -> bool {
+        self.has_lost || self.kinesis.created() != Some(self.oldest)
+    }
+
     fn extend(&mut self) -> Result<bool, Error> {
         let runtime = self.runtime.clone();
         runtime.block_on(self.go_on()).map(|()| true)

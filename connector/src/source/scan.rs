@@ -30,6 +30,7 @@ pub trait Pages: fmt::Debug + Send {
     fn read(&mut self, budget: usize) -> Result<Option<Page>, Error>;
     fn total(&self) -> Length;
     fn is_incomplete(&self) -> bool;
+    fn has_dropped(&self) -> bool;
     fn extend(&mut self) -> Result<bool, Error>;
 }
 
@@ -86,6 +87,16 @@ impl Scan {
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.is_incomplete(),
             Self::Driven(pages) => pages.is_incomplete(),
+        }
+    }
+
+    /// Whether the source may have dropped records since it began to take them in, as its retention wants it: what it does not know may be older then.
+    pub fn has_dropped(&self) -> bool {
+        match self {
+            Self::Capture(_) => false,
+            #[cfg(feature = "kafka")]
+            Self::Topics(topics) => topics.has_dropped(),
+            Self::Driven(pages) => pages.has_dropped(),
         }
     }
 

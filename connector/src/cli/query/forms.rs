@@ -122,15 +122,8 @@ impl Form {
 fn plain(value: &Value<'_>) -> (String, bool) {
     let mut bytes = Vec::new();
     value.write_text(&mut bytes);
-    let begins_as_number = bytes.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
     let text = String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    let is_number = begins_as_number && {
-        // A text that looks like one has quotes there.
-        let mut json = Vec::new();
-        value.write_json(&mut json);
-        json.first() != Some(&b'"')
-    };
-    (text, is_number)
+    (text, value.is_number())
 }
 
 /// Bytes of a line that are written at once. The writer is one of this line alone, so that its buffer is made for each.

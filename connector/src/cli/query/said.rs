@@ -67,6 +67,16 @@ pub(super) fn tables(wanted: &str, found: &[String]) -> String {
     text
 }
 
+/// What may be why no row was found, in a line: a value in the quotes that make it a name, as other languages allow. Nothing where none is.
+pub(super) fn quoted(asked: &str) -> String {
+    let is_compared = |before: &str| before.trim_end().ends_with(['=', '<', '>']);
+    let name = asked.match_indices('"').find(|(at, _)| is_compared(&asked[..*at])).and_then(|(at, _)| asked[at + 1..].split('"').next());
+    match name.map(clean) {
+        Some(name) => format!("\"{name}\" in double quotes is the name of a field; a text stands in single quotes\n"),
+        None => String::new(),
+    }
+}
+
 /// What could not be decoded, in a line; nothing where everything could.
 pub(super) fn undecodable(scanned: &Scanned) -> String {
     let Some(((place, fault), others)) = scanned.told.split_first() else { return String::new() };
@@ -120,6 +130,15 @@ mod tests {
         );
         let many: Vec<String> = (10..25).map(|n| format!("T{n}")).collect();
         assert!(tables("T", &many).ends_with("T18, T19 and 5 more\n"), "{}", tables("T", &many));
+    }
+
+    #[test]
+    fn a_text_in_the_quotes_of_a_name_is_told() {
+        for asked in ["SELECT a FROM t WHERE op = \"index\"", "SELECT \"a\" FROM t WHERE op<>\"index\" AND b = \"c\""] {
+            assert!(quoted(asked).starts_with("\"index\" in double quotes is the name of a field; "), "{}", quoted(asked));
+        }
+        assert_eq!(quoted("SELECT \"a\" FROM \"t\" WHERE \"a\" = 'x'"), "");
+        assert!(!quoted("SELECT a FROM t WHERE a = \"\u{1b}[2J\"").contains('\u{1b}'));
     }
 
     #[test]

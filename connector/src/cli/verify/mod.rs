@@ -43,13 +43,16 @@ What can be different, as index and stream have it:
                     it up in the source, and delete it by hand where it is wrong
   redacted_present  the index holds content that was redacted
 
+A tombstone that was swept is missing for as long as the stream has its delete. Rows that are put together
+from cells are compared cell by cell; a value that was changed under its version shows with --content.
+
 On a stream that is written to, what the pipeline has not delivered yet shows as missing or stale:
 verify again a moment later. Nothing shows as foreign or ahead because it came meanwhile.
 
 A repair deletes what is foreign, unless the stream may not have everything: records that cannot be
-used, topics and streams (which drop records after a time), an index of which more than half is
-foreign. Then it says so and leaves them; --force deletes them all the same. What the index refuses
-becomes a dead letter.
+used, a topic that does not begin at offset 0, a stream older than its retention, an index of which
+more than half is foreign. Then it says so and leaves them; --force deletes them all the same. What
+the index refuses becomes a dead letter.
 
 What it costs: one read of the source, one of the indices, and room for each document's id and version
 (with --repair for its record too) in a temporary file beyond some 30 MiB of memory. The file is in the

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::super::{Context, Progress, Terminal, line};
 use super::{Arguments, report};
-use crate::config::{Settings, SinkUrl, SourceUrl};
+use crate::config::{Settings, SinkUrl};
 use crate::error::{Error, Exit, Kind};
 use crate::run::deliver::{Deliver, interrupted};
 use crate::run::verify::{Findings, Repair, Request, Step, verify};
@@ -28,7 +28,7 @@ pub(in crate::cli) async fn run(arguments: &Arguments, context: &Context<'_>) ->
     let terminal = &context.terminal;
     let mut findings = Findings::default();
     let result = match prepared {
-        Ok((request, repair)) => watched(request, repair, stop, &mut findings, terminal).await,
+        Ok((request, repair)) => Box::pin(watched(request, repair, stop, &mut findings, terminal)).await,
         Err(error) if error.kind == Kind::Interrupted => Err(error),
         Err(error) => return Err(error),
     };
@@ -98,7 +98,6 @@ async fn prepare(arguments: &Arguments, settings: &Settings) -> Result<(Request,
         Some(Repair {
             deliver: Deliver::new(line::decoder(settings), mapping.clone(), sink, dead_letters, delivery),
             deletes: mapping.deletes(),
-            drops_records: !matches!(settings.source.required()?, SourceUrl::Path(_) | SourceUrl::Stdin),
             force: arguments.force,
         })
     } else {

@@ -59,12 +59,14 @@ fn what_does_not_count_makes_an_id_known_and_nothing_else() {
     assert_eq!(judge(Some(&kept), document(3)), None);
 }
 
+/// What the stream says, what is held, and what comes of it.
+type Field = (&'static [(Said, u64)], Option<Held>, Option<(Class, Mend)>);
+
 #[test]
 fn every_field_of_the_table_has_its_class_and_what_mends_it() {
     use Class::{Ahead, Foreign, Missing, RedactedPresent, Resurrected, Stale};
     use Mend::{Erase, Newest, Nothing};
-    type Case<'a> = (&'a [(Said, u64)], Option<Held>, Option<(Class, Mend)>);
-    let fields: [Case<'_>; 36] = [
+    let fields: [Field; 36] = [
         (&[(DOCUMENT, 5)], None, Some((Missing, Newest))),
         (&[(DOCUMENT, 5)], tombstone(4), Some((Missing, Newest))),
         (&[(DOCUMENT, 5)], tombstone(5), Some((Missing, Newest))),

@@ -61,7 +61,7 @@ impl Query {
                     }
                 }
                 Item::One { expression, alias, text } => {
-                    let (expression, name) = Compiler::new(&mut scope).selected(expression)?;
+                    let (expression, name) = Compiler::new(&mut scope).selected(*expression)?;
                     expressions.push(expression);
                     columns.push(alias.or(name).unwrap_or(text));
                 }

@@ -8,7 +8,12 @@ use crate::plan::sql::tokens::is_word;
 
 /// Words that begin something that is not there: what it is called, why, and what to do instead.
 const CLAUSES: [(&[&str], &str, &str, &str); 16] = [
-    (&["EMIT"], "EMIT CHANGES", "a pull query ends by itself", "leave it out; revsync run is the one that follows a stream"),
+    (
+        &["EMIT"],
+        "EMIT CHANGES",
+        "a pull query ends by itself, at the ends that the stream had when it was asked",
+        "leave it out; revsync run is the one that follows a stream",
+    ),
     (&["GROUP", "BY"], "GROUP BY", ONE_BY_ONE, GROUP_ELSEWHERE),
     (
         &["ORDER", "BY"],
@@ -71,18 +76,21 @@ pub(super) fn refuse(tokens: &[TokenWithSpan]) -> Result<(), Problem> {
         let opens = next(at) == Some(&Token::LParen);
         match &token.token {
             Token::Word(word) if opens && word.quote_style.is_none() && !is_name(at) && is_of_many_rows(&word.value) => {
-                let what = format!("expected no {}: {ONE_BY_ONE}", word.value.to_uppercase());
-                let count = "count or add up what is printed, as with revsync query … --json | jq -s length";
+                let what = format!("expected no {}, found it", word.value.to_uppercase());
+                let count = format!("{ONE_BY_ONE}; count or add up what is printed, as with revsync query … --json | jq -s length");
                 return Err(Problem::at(what, place).help(count));
             }
             Token::Word(_) if opens && reads(at, &["OVER"]) => return Err(refused(&["OVER"], place)),
             Token::Word(_) if at > 0 && reads(at, &["SELECT"]) => {
-                let what = "expected no SELECT inside of another: a query reads one stream, once";
-                return Err(Problem::at(what, place).help("ask for its values first, and name them with IN (…)"));
+                let what = "expected no SELECT inside of another, found one";
+                return Err(
+                    Problem::at(what, place).help("a query reads one stream, once; ask for its values first, and name them with IN (…)")
+                );
             }
             Token::Word(_) if reads(at, &["DISTINCT"]) && at == 1 => {
-                let what = format!("expected no DISTINCT: {ONE_BY_ONE}");
-                return Err(Problem::at(what, place).help("leave out what comes twice of what is printed: revsync query … --csv | sort -u"));
+                let what = "expected no DISTINCT, found it";
+                return Err(Problem::at(what, place)
+                    .help(format!("{ONE_BY_ONE}; leave out what comes twice of what is printed: revsync query … --csv | sort -u")));
             }
             Token::Word(_) => {
                 let two = CLAUSES.iter().find(|(words, ..)| words.len() == 2 && reads(at, words));
@@ -136,7 +144,7 @@ pub(super) fn behind(token: &TokenWithSpan, expected: &str) -> Problem {
 
 fn refused(words: &[&str], place: Location) -> Problem {
     match CLAUSES.iter().find(|(known, ..)| *known == words) {
-        Some((_, name, why, instead)) => Problem::at(format!("expected no {name}: {why}"), place).help(*instead),
-        None => Problem::at(format!("expected no {}", words.join(" ")), place),
+        Some((_, name, why, instead)) => Problem::at(format!("expected no {name}, found it"), place).help(format!("{why}; {instead}")),
+        None => Problem::at(format!("expected no {}, found it", words.join(" ")), place),
     }
 }

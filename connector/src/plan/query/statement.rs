@@ -31,7 +31,7 @@ pub(super) enum Item {
     /// `*`
     All,
     /// An expression, and its name: the one behind AS, or else its text.
-    One { expression: Expr, alias: Option<String>, text: String },
+    One { expression: Box<Expr>, alias: Option<String>, text: String },
 }
 
 /// Columns that a query may have.
@@ -109,7 +109,13 @@ pub(super) fn read(text: &str) -> Result<Statement, Problem> {
             (Some(_), None) => "AND, OR, LIMIT or the end of the query",
             (None, None) => "WHERE, LIMIT or the end of the query",
         };
-        return Err(behind(next, expected));
+        let problem = behind(next, expected);
+        let ends_a_name = condition.is_none() && limit.is_none() && matches!(next.token, Token::Minus | Token::Div | Token::Number(..));
+        return Err(if ends_a_name {
+            problem.help("a name of a table with other signs stands in double quotes, such as \"my-shop.item\"")
+        } else {
+            problem
+        });
     }
     Ok(Statement { items, table, alias, condition, limit })
 }
@@ -131,7 +137,7 @@ fn item(parser: &mut Parser<'_>, text: &str) -> Result<Item, Problem> {
     let expression = parser.parse_expr()?;
     let end = parser.get_current_token().span.end;
     let alias = alias(parser)?;
-    Ok(Item::One { expression, alias, text: excerpt(text, begin, end) })
+    Ok(Item::One { expression: Box::new(expression), alias, text: excerpt(text, begin, end) })
 }
 
 /// The name behind AS, or without it.

@@ -248,6 +248,7 @@ fn functions_come_to_what_their_names_say() {
         ("10 / 4", "2.5"),
         ("1 / 3", "0.3333333333333333333333333333333333333333"),
         ("2 + 3 * 4 - 1", "13"),
+        ("'v' || 1 + 2 || '-' || 2 * 3", r#""v3-6""#),
         ("GREATEST(1, 3, 2)", "3"),
         ("LEAST('b', 'a')", r#""a""#),
         ("NULLIF(State, 'WA')", "null"),
@@ -282,8 +283,8 @@ fn numbers_that_could_cost_without_end_are_null() {
 #[test]
 fn what_a_pull_query_has_not_is_refused_with_what_to_do_instead() {
     for (sql, what, help) in [
-        ("SELECT * FROM t EMIT CHANGES", "a pull query ends by itself", "revsync run is the one that follows"),
-        ("SELECT a, COUNT(*) FROM t GROUP BY a EMIT CHANGES;", "a pull query ends by itself", "revsync run"),
+        ("SELECT * FROM t EMIT CHANGES", "expected no EMIT CHANGES, found it at line 1, column 17", "a pull query ends by itself"),
+        ("SELECT a, COUNT(*) FROM t GROUP BY a EMIT CHANGES;", "expected no EMIT CHANGES, found it", "revsync run is the one that follows"),
         ("SELECT a FROM t GROUP BY a", "expected no GROUP BY", "jq"),
         ("SELECT COUNT(*) FROM t", "expected no COUNT", "jq -s length"),
         ("SELECT max(Fee) FROM t", "expected no MAX", "jq"),

@@ -322,7 +322,9 @@ fn what(tree: &Expr) -> String {
         Expr::Value(_) => "a value".to_owned(),
         Expr::CompoundFieldAccess { .. } => "a path".to_owned(),
         Expr::AnyOp { .. } | Expr::AllOp { .. } => "ANY, SOME or ALL".to_owned(),
-        Expr::ILike { .. } | Expr::SimilarTo { .. } | Expr::RLike { .. } => "a pattern of another kind than LIKE".to_owned(),
+        Expr::ILike { .. } | Expr::SimilarTo { .. } | Expr::RLike { .. } => {
+            "a pattern of another kind than LIKE (LOWER(x) LIKE '…' takes letters of any case)".to_owned()
+        }
         Expr::Function(call) => format!("the function {}", call.name),
         Expr::Tuple(_) => "a list".to_owned(),
         Expr::Collate { .. } => "COLLATE".to_owned(),

@@ -55,9 +55,14 @@ impl Dialect for Expressions {
         Some(prefix(*self, parser))
     }
 
-    /// IN binds as in SQL, though the parser sees an operator of its own.
+    /// IN binds as in SQL, though the parser sees an operator of its own; texts are joined after what is computed with numbers.
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        is_in(&parser.peek_token_ref().token).then(|| Ok(self.prec_value(Precedence::Between)))
+        let as_what = match &parser.peek_token_ref().token {
+            token if is_in(token) => Precedence::Between,
+            Token::StringConcat => Precedence::Xor,
+            _ => return None,
+        };
+        Some(Ok(self.prec_value(as_what)))
     }
 }
 

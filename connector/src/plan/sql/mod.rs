@@ -13,7 +13,7 @@
 //! | comparison | `=` `<>` `!=` `<` `<=` `>` `>=`; `Active` alone is `Active = TRUE` |
 //! | more | `IN (…)`, `BETWEEN … AND …`, `LIKE '…%_'` with `ESCAPE '…'`, each with NOT before it; `IS [NOT]` NULL, MISSING, TRUE, FALSE, UNKNOWN |
 //! | between them | NOT, AND, OR, parentheses; `--` and `/* */` comments |
-//! | arithmetic | `+` `-` `*` `/` `%`, and `||` between texts; `||` binds as `*` does |
+//! | arithmetic | `+` `-` `*` `/` `%`, and `||` between texts, after the others: `a \|\| b * 2` multiplies first |
 //! | time | a timestamp `+` or `-` `INTERVAL '2' HOUR` (SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR) |
 //! | choice | `CASE WHEN … THEN … ELSE … END`, `CASE x WHEN …`, COALESCE, NULLIF, GREATEST, LEAST |
 //! | conversion | `CAST(x AS type)`: VARCHAR(n), CHAR(n), TEXT; INTEGER, BIGINT (rounded, of any size); DECIMAL(p, s), DOUBLE (exact too); BOOLEAN; TIMESTAMP; DATE (a text such as `2017-08-21`). What cannot be converted is null |

@@ -43,7 +43,11 @@ pub(in crate::plan) fn tokens(grammar: &Expressions, text: &str) -> Result<Vec<T
                     Token::Placeholder(_) | Token::Question | Token::Colon | Token::AtSign => " (a parameter)",
                     _ => "",
                 };
-                return Err(Problem::at(format!("expected words, names and values, found {other}{what}"), token.span.start));
+                let problem = Problem::at(format!("expected words, names and values, found {other}{what}"), token.span.start);
+                return Err(match instead(other) {
+                    Some(help) => problem.help(help),
+                    None => problem,
+                });
             }
         }
         if let (Token::Word(word), Some(TokenWithSpan { token: Token::Number(digits, _), span })) = (&token.token, kept.last())
@@ -64,6 +68,17 @@ pub(in crate::plan) fn tokens(grammar: &Expressions, text: &str) -> Result<Vec<T
         return Err(Problem::new(format!("expected at most {MAX_WORDS} words and signs beside values, found {words}")));
     }
     rewrite(kept)
+}
+
+/// What to write in place of a sign that other languages have, or names.
+fn instead(sign: &Token) -> Option<&'static str> {
+    Some(match sign.to_string().as_str() {
+        ":" | "`" => "a name with other signs stands in double quotes, such as \"f:stock\"",
+        "==" => "values are compared with =",
+        "&&" => "conditions are put together with AND and OR",
+        "~" | "~*" | "!~" => "a text is compared with a pattern by LIKE, where % stands for any characters and _ for one",
+        _ => return None,
+    })
 }
 
 fn unclosed(quote: char, start: Location) -> Problem {

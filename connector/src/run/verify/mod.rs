@@ -132,6 +132,7 @@ pub async fn verify(
         fold: Fold::open(memory, repair.is_some())?,
         folding: Folding::new(decoder, mapping, contents),
         comparing: Comparing::new(sink, patience, &named, contents),
+        has_dropped: source.has_dropped(),
         source: Some(source),
         sample,
         stop,
@@ -148,6 +149,8 @@ struct Verifying<P> {
     comparing: Comparing,
     /// `None` while it is being read.
     source: Option<Scan>,
+    /// Whether the source may have dropped records: a document that it does not know may be of one of them.
+    has_dropped: bool,
     sample: Option<u32>,
     stop: watch::Receiver<bool>,
     progress: P,

@@ -17,8 +17,8 @@ use crate::plan::fold::{Class, Mend};
 use crate::plan::mapping::Deletes;
 use crate::revision::VersionType;
 use crate::sink::Asked;
-use crate::store::fold::{Index, Known};
 use crate::store::fold::differences::Difference;
+use crate::store::fold::{Index, Known};
 
 /// Comparisons after which what is left stays: of an index that others write to something may be left for ever.
 const ROUNDS: usize = 3;
@@ -35,8 +35,6 @@ pub struct Repair {
     pub deliver: Deliver,
     /// What deletes are in each index.
     pub deletes: IndexDeletes,
-    /// Whether the source drops records after a time, so that a document that it does not know may be older than that.
-    pub drops_records: bool,
     /// Foreign documents are deleted although they may be none.
     pub force: bool,
 }
@@ -83,9 +81,9 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
         for index in (0..).take(self.fold.indices().len()) {
             let foreign = self.fold.count_in(Class::Foreign, index)?;
             let held = self.comparing.held.get(&index).copied().unwrap_or_default();
-            let why = match (repair.drops_records, self.folding.read.unusable, findings.is_complete) {
+            let why = match (self.has_dropped, self.folding.read.unusable, findings.is_complete) {
                 _ if foreign == 0 || repair.force => continue,
-                (true, ..) => "the source drops its records after a time, and these may be older",
+                (true, ..) => "the source may have dropped records, and these may be theirs",
                 (_, 1.., _) => "the source has records that cannot be used, and these may be theirs",
                 (_, _, false) => "the source could not be read completely",
                 _ if foreign > held / 2 => {

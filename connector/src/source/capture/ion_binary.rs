@@ -11,7 +11,6 @@ use memchr::memmem::Finder;
 use super::ion_layout::{Head, SymbolTable, Unreadable, VERSION_MARKER, code, head, scalars_hold, unwrap};
 use super::window::{VALUE_LIMIT, Window};
 use super::{Broken, Framed};
-use crate::record::Fault;
 
 static MARKER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(&VERSION_MARKER));
 
@@ -176,12 +175,12 @@ impl IonBinary {
             let record = window.take(self.lead + length);
             self.context = vec![record.slice(..self.lead)];
             self.lead = 0;
-            return Framed { offset, data: record, damage: None, message: None };
+            return Framed::new(offset, record);
         }
         let mut data = Vec::with_capacity(self.context_length() + length);
         self.context.iter().for_each(|part| data.extend_from_slice(part));
         data.extend_from_slice(&window.take(length));
-        Framed { offset, data: data.into(), damage: None, message: None }
+        Framed::new(offset, data.into())
     }
 
     /// Symbol tables and padding, and no value behind them: a value whose type was damaged into padding. Never passed over in silence.
@@ -195,7 +194,7 @@ impl IonBinary {
             lead => window.take(lead),
         };
         let reason = format!("expected a value after the symbol table at byte {offset}, found only padding");
-        Some(Framed { offset, data, damage: Some(Fault::new("undecodable", reason)), message: None })
+        Some(Framed::undecodable(offset, data, reason))
     }
 
     fn set_aside(&mut self, window: &mut Window, found: &str) -> Result<Framed, Broken> {
@@ -207,7 +206,7 @@ impl IonBinary {
         };
         *self = Self::default();
         let reason = format!("{found} at byte {at}; the {} bytes from {offset} to the next version marker were set aside", salvage.length);
-        Ok(Framed { offset, data: salvage.data, damage: Some(Fault::new("undecodable", reason)), message: None })
+        Ok(Framed::undecodable(offset, salvage.data, reason))
     }
 }
 

@@ -11,7 +11,6 @@ use super::text::Unframed::{Bad, Short};
 use super::text::{blank, quoted, skip_blanks, skip_line};
 use super::window::{VALUE_LIMIT, Window};
 use super::{Broken, Framed};
-use crate::record::Fault;
 
 const MARKER: &[u8] = b"$ion_1_0";
 
@@ -75,7 +74,7 @@ impl IonText {
                 }
             }
             match table_fields(&text) {
-                None => return Ok(Some(Framed { offset, data: self.complete(text), damage: None, message: None })),
+                None => return Ok(Some(Framed::new(offset, self.complete(text)))),
                 Some(fields) => self.add_table(&text, fields, offset)?,
             }
         }
@@ -175,7 +174,7 @@ fn set_aside(window: &mut Window, at: usize, found: &str) -> Result<Framed, Brok
         "{found} at byte {at}; the {} bytes from {offset} to the next line that begins with a struct were set aside",
         salvage.length
     );
-    Ok(Framed { offset, data: salvage.data, damage: Some(Fault::new("undecodable", reason)), message: None })
+    Ok(Framed::undecodable(offset, salvage.data, reason))
 }
 
 #[cfg(test)]

@@ -7,13 +7,12 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::json_record::{bare, data, string};
+use super::json_record::{self, Inside, bare, string};
 use super::recognise::is_row_change;
 use super::text::Unframed::{Bad, Short};
 use super::text::{Scan, blank, next_line, quoted, skip_blanks};
 use super::window::{VALUE_LIMIT, Window};
 use super::{Broken, Framed, kafka_event, on_failure};
-use crate::record::Fault;
 
 /// How deep a value may be nested. Kinesis records need four levels.
 const DEEPEST: u32 = 128;
@@ -54,7 +53,7 @@ impl Holds {
     fn record(self, window: &mut Window, length: usize) -> Framed {
         match self {
             Self::Kinesis => record(window, length),
-            Self::Rows => Framed { offset: window.offset(), data: window.take(length), damage: None, message: None },
+            Self::Rows => Framed::new(window.offset(), window.take(length)),
         }
     }
 
@@ -75,7 +74,7 @@ impl Holds {
 
     fn is_record(self, object: &[u8]) -> bool {
         match self {
-            Self::Kinesis => data(object).is_ok(),
+            Self::Kinesis => json_record::inside(object).is_ok(),
             Self::Rows => is_row_change(object),
         }
     }
@@ -325,15 +324,12 @@ pub(super) fn value(bytes: &[u8], mut at: usize) -> Scan {
 /// Takes a Kinesis record's data.
 fn record(window: &mut Window, length: usize) -> Framed {
     let offset = window.offset();
-    match data(&window.bytes()[..length]) {
-        Ok((data, at)) => {
+    match json_record::inside(&window.bytes()[..length]) {
+        Ok(Inside { data, at, arrived }) => {
             window.skip(length as u64);
-            Framed { offset: offset + at as u64, data, damage: None, message: None }
+            Framed { arrived, ..Framed::new(offset + at as u64, data) }
         }
-        Err(expected) => {
-            let damage = Some(Fault::new("undecodable", format!("{expected} at byte {offset}")));
-            Framed { offset, data: window.take(length), damage, message: None }
-        }
+        Err(expected) => Framed::undecodable(offset, window.take(length), format!("{expected} at byte {offset}")),
     }
 }
 
@@ -343,10 +339,10 @@ fn line(framed: Framed) -> Framed {
     // Exports often end each line with the comma of the list that they were cut from.
     let text = data.strip_suffix(b",").unwrap_or(&data);
     match string(text).or_else(|| bare(text)) {
-        Some(data) => Framed { offset, data, damage: None, message: None },
+        Some(data) => Framed::new(offset, data),
         None => {
             let reason = format!("expected a JSON object, a JSON string of Base64, or Base64 at byte {offset}");
-            Framed { offset, data, damage: Some(Fault::new("undecodable", reason)), message: None }
+            Framed::undecodable(offset, data, reason)
         }
     }
 }
@@ -354,7 +350,7 @@ fn line(framed: Framed) -> Framed {
 fn damaged(offset: u64, data: Bytes, length: u64, at: usize, found: &str) -> Framed {
     let place = offset + at as u64;
     let reason = format!("expected a JSON value, found {found} at byte {place}; the {length} bytes from {offset} on were set aside");
-    Framed { offset, data: data.slice(..data.len().min(VALUE_LIMIT)), damage: Some(Fault::new("undecodable", reason)), message: None }
+    Framed::undecodable(offset, data.slice(..data.len().min(VALUE_LIMIT)), reason)
 }
 
 /// Sets a top-level object aside: up to the next line that begins with one, or its own line when it is the last.

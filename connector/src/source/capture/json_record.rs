@@ -8,6 +8,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::memory::Buffer;
 
@@ -20,14 +22,27 @@ pub(super) const BASE64: GeneralPurpose =
 struct Record<'a> {
     #[serde(borrow, alias = "Data")]
     data: Option<&'a RawValue>,
+    #[serde(borrow, rename = "ApproximateArrivalTimestamp", alias = "approximateArrivalTimestamp")]
+    arrived: Option<&'a RawValue>,
     #[serde(borrow)]
     kinesis: Option<Kinesis<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct Kinesis<'a> {
     #[serde(borrow)]
     data: Option<&'a RawValue>,
+    #[serde(borrow, rename = "approximateArrivalTimestamp")]
+    arrived: Option<&'a RawValue>,
+}
+
+/// What is inside a record.
+pub(super) struct Inside {
+    pub(super) data: Bytes,
+    /// Where the value of its data begins in the record.
+    pub(super) at: usize,
+    /// When the stream took it in, in milliseconds since 1970.
+    pub(super) arrived: Option<u64>,
 }
 
 /// Bytes as JavaScript's `Buffer` turns into JSON.
@@ -36,17 +51,34 @@ struct ByteList {
     data: Vec<u8>,
 }
 
-/// The data of a record given as a JSON object, and where its value begins in `json`; an error says what was expected.
-pub(super) fn data(json: &[u8]) -> Result<(Bytes, usize), &'static str> {
+/// What is inside a record given as a JSON object; an error says what was expected.
+pub(super) fn inside(json: &[u8]) -> Result<Inside, &'static str> {
     let record: Record<'_> = serde_json::from_slice(json).map_err(|_| "expected a Kinesis record as a JSON object")?;
-    let raw = record.data.or(record.kinesis.and_then(|inside| inside.data)).ok_or("expected a Kinesis record with Data, found none")?.get();
+    let of_event = record.kinesis.unwrap_or_default();
+    let raw = record.data.or(of_event.data).ok_or("expected a Kinesis record with Data, found none")?.get();
+    let arrived = record.arrived.or(of_event.arrived).and_then(|time| arrival(time.get()));
     // The value is borrowed from `json`, so the distance of the two is its place.
     let at = (raw.as_ptr() as usize).saturating_sub(json.as_ptr() as usize);
     if raw.starts_with('{') {
         let list: ByteList = serde_json::from_str(raw).map_err(|_| "expected Base64 in Data")?;
-        return Ok((list.data.into(), at));
+        return Ok(Inside { data: list.data.into(), at, arrived });
     }
-    Ok((string(raw.as_bytes()).ok_or("expected Base64 in Data")?, at))
+    Ok(Inside { data: string(raw.as_bytes()).ok_or("expected Base64 in Data")?, at, arrived })
+}
+
+/// A time as the tools write it: seconds since 1970 with a fraction (the API, Lambda, the AWS CLI's first version), milliseconds (Java), or a text
+/// with date, time and offset (JavaScript, Python, the AWS CLI). What is none of these says nothing.
+fn arrival(json: &str) -> Option<u64> {
+    /// No second since 1970 before the year 5138, and a millisecond of 1973.
+    const MILLISECONDS_FROM: f64 = 1e11;
+    if let Ok(number) = serde_json::from_str::<f64>(json) {
+        let millis = if number < MILLISECONDS_FROM { number * 1_000.0 } else { number };
+        // A float's whole part is exact far beyond any such time, and one below 0 is none.
+        return (millis >= 0.0).then_some(millis.round() as u64);
+    }
+    let text: String = serde_json::from_str(json).ok()?;
+    let time = OffsetDateTime::parse(&text.replacen(' ', "T", 1), &Rfc3339).ok()?;
+    u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()
 }
 
 /// The bytes behind a JSON string of Base64.
@@ -64,4 +96,38 @@ pub(super) fn bare(base64: &[u8]) -> Option<Bytes> {
     let length = BASE64.decode_slice(base64, bytes.unfilled()).ok()?;
     bytes.fill(length);
     Some(bytes.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_arrival_is_read_as_every_tool_writes_it() {
+        for (time, millis) in [
+            ("1711960200.25", Some(1_711_960_200_250)),
+            ("1700000000.123", Some(1_700_000_000_123)),
+            ("1700000000", Some(1_700_000_000_000)),
+            ("1700000000123", Some(1_700_000_000_123)),
+            ("\"2023-11-14T22:13:20.123Z\"", Some(1_700_000_000_123)),
+            ("\"2023-11-14T23:13:20.123000+01:00\"", Some(1_700_000_000_123)),
+            ("\"2023-11-14 22:13:20.123000+00:00\"", Some(1_700_000_000_123)),
+            ("\"yesterday\"", None),
+            ("\"ü\"", None),
+            ("-1", None),
+            ("1e999", None),
+            ("null", None),
+            ("{\"a\":1}", None),
+        ] {
+            for record in [
+                format!(r#"{{"Data":"YQ==","ApproximateArrivalTimestamp":{time}}}"#),
+                format!(r#"{{"approximateArrivalTimestamp":{time},"data":"YQ=="}}"#),
+                format!(r#"{{"kinesis":{{"data":"YQ==","approximateArrivalTimestamp":{time}}}}}"#),
+            ] {
+                let inside = inside(record.as_bytes()).unwrap();
+                assert_eq!((&inside.data[..], inside.arrived), (&b"a"[..], millis), "{record}");
+            }
+        }
+        assert_eq!(inside(br#"{"Data":"YQ=="}"#).unwrap().arrived, None);
+    }
 }

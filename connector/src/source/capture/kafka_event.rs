@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 
 use super::super::kafka_event::{KafkaRecord, SOURCES, lists};
 use super::Framed;
-use crate::record::Fault;
 
 #[derive(Deserialize)]
 struct Event<'a> {
@@ -32,11 +31,10 @@ pub(super) fn records(json: &[u8], offset: u64) -> Option<VecDeque<Framed>> {
         // Borrowed from `json`, so the distance of the two is its place.
         let offset = offset + (record.as_ptr() as usize).saturating_sub(json.as_ptr() as usize) as u64;
         match KafkaRecord::read(record) {
-            Ok(KafkaRecord { data, message, damage, .. }) => Framed { offset, data, damage, message },
+            Ok(KafkaRecord { data, arrived, message, damage, .. }) => Framed { offset, data, arrived, damage, message },
             Err(_) => {
                 let reason = format!("expected a Kafka record with topic, partition and offset at byte {offset}, found something else");
-                let data = Bytes::copy_from_slice(record.as_bytes());
-                Framed { offset, data, damage: Some(Fault::new("undecodable", reason)), message: None }
+                Framed::undecodable(offset, Bytes::copy_from_slice(record.as_bytes()), reason)
             }
         }
     };
@@ -63,7 +61,7 @@ mod tests {
     }
 
     const EVENT: &str = r#"{"eventSource":"aws:kafka","bootstrapServers":"b:9092","records":{
-        "orders-1":[{"topic":"orders","partition":1,"offset":15,"key":"azE=","value":"eyJhIjoxfQ==","headers":[{"h":[97,-62,-87]}]},
+        "orders-1":[{"topic":"orders","partition":1,"offset":15,"timestamp":1700000000123,"timestampType":"CREATE_TIME","key":"azE=","value":"eyJhIjoxfQ==","headers":[{"h":[97,-62,-87]}]},
                     {"topic":"orders","partition":1,"offset":16,"key":"azE=","value":null}],
         "orders-0":[{"topic":"orders","partition":0,"offset":3,"value":""}]}}"#;
 
@@ -75,6 +73,7 @@ mod tests {
             assert_eq!(records.len(), 3 * events);
             for record in records.chunks(3) {
                 assert_eq!([&record[0].data[..], &record[1].data[..], &record[2].data[..]], [&br#"{"a":1}"#[..], b"", b""]);
+                assert_eq!([record[0].arrived, record[1].arrived, record[2].arrived], [Some(1_700_000_000_123), None, None]);
                 let messages: Vec<&Message> = record.iter().map(|record| record.message.as_deref().unwrap()).collect();
                 assert_eq!(messages.iter().map(|message| message.is_null).collect::<Vec<_>>(), [false, true, false]);
                 assert_eq!(

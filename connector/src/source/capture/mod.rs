@@ -49,8 +49,22 @@ pub struct Capture {
 struct Framed {
     offset: u64,
     data: Bytes,
+    /// When the stream took it in, where the form in which it was saved says so.
+    arrived: Option<u64>,
     damage: Option<Fault>,
     message: Option<Arc<Message>>,
+}
+
+impl Framed {
+    /// A record that is its bytes and nothing more.
+    fn new(offset: u64, data: Bytes) -> Self {
+        Self { offset, data, arrived: None, damage: None, message: None }
+    }
+
+    /// Bytes that no record could be made of.
+    fn undecodable(offset: u64, data: Bytes, reason: String) -> Self {
+        Self { damage: Some(Fault::new("undecodable", reason)), ..Self::new(offset, data) }
+    }
 }
 
 /// Why nothing more can be read of a file.
@@ -296,14 +310,14 @@ impl Input {
 
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let framed = self.framing.next(&mut self.window);
-        if let Ok(Some(Framed { offset, data, damage, message })) = framed {
+        if let Ok(Some(Framed { offset, data, arrived, damage, message })) = framed {
             // So tools print the value of a message that has none, which is what follows a delete.
             let is_null = matches!(self.framing, Framing::RowLines | Framing::RowValues(_)) && data == "null";
             return Ok(Some(Record {
                 origin: Arc::clone(&self.origin),
                 position: Position::Byte { offset },
                 data,
-                arrived: None,
+                arrived,
                 damage,
                 message: message.or_else(|| is_null.then(|| Arc::new(Message { is_null, ..Message::default() }))),
             }));
@@ -330,9 +344,8 @@ impl Input {
 
 /// A line without the comma of the list that it was cut from.
 fn without_comma(framed: Framed) -> Framed {
-    let Framed { offset, data, damage, message } = framed;
-    let data = if data.ends_with(b",") { data.slice(..data.len() - 1) } else { data };
-    Framed { offset, data, damage, message }
+    let data = if framed.data.ends_with(b",") { framed.data.slice(..framed.data.len() - 1) } else { framed.data };
+    Framed { data, ..framed }
 }
 
 /// A file that is one record.
@@ -340,9 +353,7 @@ fn whole(window: &mut Window) -> Result<Option<Framed>, Broken> {
     while window.more() {}
     match window.bytes().len() {
         0 => Ok(None),
-        length if length <= VALUE_LIMIT => {
-            Ok(Some(Framed { offset: window.offset(), data: window.take(length), damage: None, message: None }))
-        }
+        length if length <= VALUE_LIMIT => Ok(Some(Framed::new(window.offset(), window.take(length)))),
         _ => Err(Broken::at(window.offset(), "expected one record of at most 16 MiB, found more")),
     }
 }

@@ -10,9 +10,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json_record::data;
+use super::json_record::{self, Inside};
 use super::{Broken, Framed};
-use crate::record::Fault;
 
 #[derive(Deserialize)]
 struct Document<'a> {
@@ -65,12 +64,11 @@ pub(super) fn records(json: &[u8], offset: u64) -> Option<Result<VecDeque<Framed
         let offset = offset + u64::from(inside.is_some());
         let framed = |record: &RawValue| {
             let begin = distance(text.as_bytes(), record.get().as_bytes());
-            match data(record.get().as_bytes()) {
-                Ok((data, at)) => Framed { offset: offset + place.of(begin + at) as u64, data, damage: None, message: None },
+            match json_record::inside(record.get().as_bytes()) {
+                Ok(Inside { data, at, arrived }) => Framed { arrived, ..Framed::new(offset + place.of(begin + at) as u64, data) },
                 Err(expected) => {
                     let offset = offset + place.of(begin) as u64;
-                    let damage = Some(Fault::new("undecodable", format!("{expected} at byte {offset}")));
-                    Framed { offset, data: Bytes::copy_from_slice(record.get().as_bytes()), damage, message: None }
+                    Framed::undecodable(offset, Bytes::copy_from_slice(record.get().as_bytes()), format!("{expected} at byte {offset}"))
                 }
             }
         };

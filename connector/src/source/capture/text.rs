@@ -4,7 +4,6 @@
 
 use super::Framed;
 use super::window::{VALUE_LIMIT, Window};
-use crate::record::Fault;
 
 /// Why a scan of buffered bytes found no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +65,13 @@ pub(super) fn next_line(window: &mut Window) -> Option<Framed> {
         if length < window.bytes().len() && length <= VALUE_LIMIT || !window.more() && window.at_end(length) {
             let line = window.take(length);
             let trimmed = line.trim_ascii_end().len();
-            return Some(Framed { offset, data: line.slice(..trimmed), damage: None, message: None });
+            return Some(Framed::new(offset, line.slice(..trimmed)));
         }
         if window.bytes().len() > VALUE_LIMIT {
             let data = window.slice(0, VALUE_LIMIT);
             skip_line(window);
             let reason = format!("expected a line of at most 16 MiB, found a longer one at byte {offset}");
-            return Some(Framed { offset, data, damage: Some(Fault::new("undecodable", reason)), message: None });
+            return Some(Framed::undecodable(offset, data, reason));
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct Topics {
     current: Option<usize>,
     total: u64,
     read: u64,
+    /// Whether a partition began behind its first offset.
+    has_dropped: bool,
     /// Whether messages were lost before they could be read.
     has_lost: bool,
     /// Whether partitions came that were not read.
@@ -92,6 +94,7 @@ impl Topics {
             current: None,
             total: 0,
             read: 0,
+            has_dropped: false,
             has_lost: false,
             has_new: false,
             heard: Instant::now(),
@@ -106,6 +109,7 @@ impl Topics {
         let failed = |failure: Failure| failure.error(&self.address);
         let listed = self.cluster().topics().map_err(failed)?;
         let mut topics = Vec::new();
+        let mut has_dropped = self.has_dropped;
         for listed in listed {
             let known = self.topics.iter().find(|topic| topic.name == listed.topic);
             let mut partitions = Vec::new();
@@ -115,7 +119,10 @@ impl Topics {
                 let bound = match known {
                     Some(known) if known.bound.next() > end => return Err(made_again(&listed.topic, number, known.bound.next())),
                     Some(known) => bounds::Partition::new(known.bound.next(), end),
-                    None => bounds::Partition::new(first, end),
+                    None => {
+                        has_dropped |= first > 0;
+                        bounds::Partition::new(first, end)
+                    }
                 };
                 let origin = Arc::new(Origin { stream: listed.topic.clone(), shard: number.to_string() });
                 partitions.push(Partition { number, origin, bound, is_open: false });
@@ -124,6 +131,7 @@ impl Topics {
         }
         self.total += topics.iter().flat_map(|topic| &topic.partitions).map(|partition| partition.bound.left()).sum::<u64>();
         (self.topics, self.current, self.asked_last, self.has_new) = (topics, None, false, false);
+        self.has_dropped = has_dropped;
         Ok(())
     }
 
@@ -133,6 +141,11 @@ impl Topics {
     /// The servers cannot be asked, or a topic was made again.
     pub fn extend(&mut self) -> Result<bool, Error> {
         self.take_ends().map(|()| true).map_err(not_pending)
+    }
+
+    /// Whether a partition does not have its first messages any more.
+    pub fn has_dropped(&self) -> bool {
+        self.has_dropped || self.has_lost
     }
 
     /// How many messages there were from the first to the last, with those that compaction or an aborted transaction removed.

@@ -85,6 +85,9 @@ pub struct Fold {
     of_rows: BTreeSet<Index>,
 }
 
+/// Bytes of rows that are read at once.
+const UNSEEN_SIZE: usize = 1024 * 1024;
+
 /// `seen`: the number of the comparison in which the index was found to hold the document. `redacted` and `cells`: whether there is anything of it in
 /// that table.
 const SCHEMA: &str = "
@@ -224,7 +227,8 @@ impl Fold {
         see().map(drop).map_err(error)
     }
 
-    /// The next documents that the index was not found to hold in that comparison, and the place to go on behind; none at the end.
+    /// The next documents that the index was not found to hold in that comparison, in the order of their ids: so many at most, fewer where they are
+    /// large rows, and none at the end.
     ///
     /// # Errors
     /// The fold cannot be read.
@@ -234,10 +238,14 @@ impl Fold {
         let read = || -> rusqlite::Result<Vec<(String, Known)>> {
             let mut select = self.connection.prepare_cached(UNSEEN)?;
             let mut rows = select.query(params![index, after, comparison, limit])?;
-            let mut found = Vec::new();
+            let (mut found, mut size) = (Vec::new(), 0);
             while let Some(row) = rows.next()? {
+                if size > UNSEEN_SIZE {
+                    break;
+                }
                 let (id, row): (String, _) = (row.get(7)?, Stored::read(row)?);
                 let known = row.known(&self.connection, index, &id)?;
+                size += known.row.as_ref().map_or(0, Cells::size);
                 found.push((id, known));
             }
             Ok(found)

@@ -58,7 +58,8 @@ fn every_way_in_which_a_row_can_differ_has_its_class_and_what_mends_it() {
 }
 
 fn any_row() -> impl Strategy<Value = Row> {
-    let columns = prop::collection::btree_map(prop::sample::select(vec!["a", "b", "c"]), (0..6u64, prop::sample::select(vec!["1", "2"])), 0..3);
+    let columns =
+        prop::collection::btree_map(prop::sample::select(vec!["a", "b", "c"]), (0..6u64, prop::sample::select(vec!["1", "2"])), 0..3);
     (prop::option::of(0..6u64), columns).prop_map(|(erased, columns)| {
         let columns: Vec<Column> = columns.into_iter().map(|(name, (version, value))| (name, version, value)).collect();
         row(erased, &columns)

@@ -190,8 +190,8 @@ fn unknown(name: &Ident) -> Problem {
     }
     let problem = Problem::at(format!("expected a function that there is, found {found}"), name.span.start);
     match functions::nearest(found) {
-        Some(nearest) => problem.help(format!("is it {nearest}? The README lists the functions")),
-        None => problem.help("the README lists the functions"),
+        Some(nearest) => problem.help(format!("is it {nearest}? revsync query --help lists the functions")),
+        None => problem.help("revsync query --help lists the functions"),
     }
 }
 
