@@ -27,7 +27,7 @@ pub mod resurrection;
 pub mod retry;
 pub mod same;
 pub mod shards;
-mod sql;
+pub mod sql;
 pub mod stored;
 pub mod sweep;
 pub mod tombstone;
