@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::sql::number::Number;
+
 /// Whether two JSON texts are one value. Of members of one name the last counts. What is no JSON is only the same as the same text.
 pub fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.trim_ascii(), other.trim_ascii());
@@ -22,7 +24,7 @@ fn is_same_value(one: &str, other: &str) -> Option<bool> {
         return Some(false);
     }
     Some(match kind(one)? {
-        b'0' => number(one)? == number(other)?,
+        b'0' => Number::read(one.as_bytes())? == Number::read(other.as_bytes())?,
         b'"' => serde_json::from_str::<String>(one).ok()? == serde_json::from_str::<String>(other).ok()?,
         b'[' => {
             let (one, other): (Vec<&RawValue>, Vec<&RawValue>) = (serde_json::from_str(one).ok()?, serde_json::from_str(other).ok()?);
@@ -35,21 +37,6 @@ fn is_same_value(one: &str, other: &str) -> Option<bool> {
         }
         _ => one == other,
     })
-}
-
-/// A number as its sign, its digits without zeros at either end, and the power of ten of the last of them. Nothing has no sign.
-fn number(text: &str) -> Option<(bool, String, i64)> {
-    let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let exponent: i64 = exponent.parse().ok()?;
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
-    let significant = digits.trim_end_matches('0');
-    let power = i64::try_from(digits.len() - significant.len()).ok()?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
-    match significant.trim_start_matches('0') {
-        "" => Some((false, String::new(), 0)),
-        digits => Some((is_negative, digits.to_owned(), exponent.checked_add(power)?)),
-    }
 }
 
 #[cfg(test)]
