@@ -3,7 +3,6 @@
 //! Opens no sink and stores no dead letter, so it can be tried on anything.
 
 use clap::Args;
-use tokio::task::spawn_blocking;
 
 use super::options::{ScanOptions, SourceOptions};
 use super::terminal::clean;
@@ -11,7 +10,7 @@ use super::{Context, line};
 use crate::error::{Error, Exit};
 use crate::panics::panicked;
 use crate::run::explain::explain;
-use crate::source::scan::{Page, Scan};
+use crate::run::pages;
 
 /// Say for every unit of a source what would be done with it, and why
 ///
@@ -46,7 +45,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let mut exit = Exit::Done;
     loop {
         let read;
-        (scan, read) = spawn_blocking(move || page(scan)).await.map_err(|_| panicked())?;
+        (scan, read) = pages::next(scan).await.map_err(|_| panicked())?;
         let Some(page) = read? else {
             return Ok(exit.max(line::completeness(!scan.is_incomplete(), terminal)));
         };
@@ -69,9 +68,4 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         terminal.print(&lines)?;
         stopped?;
     }
-}
-
-fn page(mut scan: Scan) -> (Scan, Result<Option<Page>, Error>) {
-    let page = scan.read(1024 * 1024);
-    (scan, page)
 }

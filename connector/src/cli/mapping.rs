@@ -21,6 +21,7 @@ use crate::plan::inference::Inference;
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::Fault;
 use crate::revision::Document;
+use crate::run::pages::PAGE;
 use crate::source::scan::Scan;
 
 /// Print the index mapping that fits the documents of a source
@@ -101,7 +102,7 @@ fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Op
     let mut unusable: Option<(u64, Fault)> = None;
     let mut refuse = |fault| unusable.get_or_insert((0, fault)).0 += 1;
     let mut notes = Notes::default();
-    while let Some(page) = scan.read(1024 * 1024)? {
+    while let Some(page) = scan.read(PAGE)? {
         for record in &page.records {
             let mut user_records = decoder.open(record);
             while let Some(user_record) = user_records.next(&decoder) {

@@ -26,6 +26,7 @@ pub mod learned;
 pub mod leases;
 mod letters;
 mod notices;
+pub mod pages;
 mod parked;
 mod part;
 mod patience;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::deliver::interrupted;
+use super::pages::{self, PAGE};
 use super::place::{self, Place as Whereabouts};
 use super::{intake, stopped};
 use crate::codec::{self, Content, Decoder, Metadata, UserRecord};
@@ -22,9 +23,6 @@ use crate::plan::query::{Op, Place, Query, Row, Value};
 use crate::record::{Fault, Position, Record};
 use crate::revision::{Change, Document, Revision};
 use crate::source::scan::{Page, Scan};
-
-/// Bytes that one read asks for.
-const PAGE: usize = 1024 * 1024;
 
 /// Units that cannot be decoded of which the place is told.
 pub const TOLD: usize = 10;
@@ -134,7 +132,7 @@ pub async fn query(
         return Ok(End::LimitReached);
     }
     let mut evaluation = Evaluation::new(query, decoder, rows, scanned);
-    let mut reading = spawn_blocking(move || read(source));
+    let mut reading = pages::next(source);
     loop {
         let (source, page) = tokio::select! {
             biased;
@@ -149,20 +147,15 @@ pub async fn query(
         let bytes = page.records.iter().map(|record| record.data.len()).sum::<usize>();
         let mut unread = Some(source);
         if let Some(source) = unread.take_if(|_| bytes <= 2 * PAGE) {
-            reading = spawn_blocking(move || read(source));
+            reading = pages::next(source);
         }
         if let Some(end) = evaluation.page(page)? {
             return Ok(end);
         }
         if let Some(source) = unread {
-            reading = spawn_blocking(move || read(source));
+            reading = pages::next(source);
         }
     }
-}
-
-fn read(mut source: Scan) -> (Scan, Result<Option<Page>, Error>) {
-    let page = source.read(PAGE);
-    (source, page)
 }
 
 /// A statement at work, on one record after another.

@@ -8,14 +8,12 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::deliver::{Deliver, interrupted};
+use super::pages::{self, PAGE};
 use super::stopped;
 use crate::error::{Error, Kind};
 use crate::metrics::Counts;
 use crate::panics::panicked;
-use crate::source::scan::{Page, Scan};
-
-/// Bytes that one read asks for.
-const PAGE: usize = 1024 * 1024;
+use crate::source::scan::Scan;
 
 /// How long what is under way may take after a stop signal.
 const GRACE: Duration = Duration::from_secs(10);
@@ -53,7 +51,7 @@ pub async fn sync(
 }
 
 async fn scan(source: Scan, deliver: &mut Deliver, progress: &mut impl FnMut(u64, &Counts)) -> Result<bool, Error> {
-    let mut reading = spawn_blocking(move || read(source));
+    let mut reading = pages::next(source);
     let mut so_far = 0;
     loop {
         let (source, page) = tokio::select! {
@@ -70,7 +68,7 @@ async fn scan(source: Scan, deliver: &mut Deliver, progress: &mut impl FnMut(u64
         // The next page is read while this one is worked on; not where a record alone is larger than pages are.
         let (mut unread, mut next) = (Some(source), 0);
         if let Some(source) = unread.take_if(|_| waiting <= 2 * PAGE) {
-            reading = spawn_blocking(move || read(source));
+            reading = pages::next(source);
             next = PAGE;
         }
         for record in page.records {
@@ -80,13 +78,8 @@ async fn scan(source: Scan, deliver: &mut Deliver, progress: &mut impl FnMut(u64
         }
         deliver.read_ahead(0);
         if let Some(source) = unread {
-            reading = spawn_blocking(move || read(source));
+            reading = pages::next(source);
         }
         progress(so_far, &deliver.counts());
     }
-}
-
-fn read(mut source: Scan) -> (Scan, Result<Option<Page>, Error>) {
-    let page = source.read(PAGE);
-    (source, page)
 }

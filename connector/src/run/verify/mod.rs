@@ -21,6 +21,7 @@ pub use self::repair::Repair;
 use self::comparing::Comparing;
 use self::folding::Folding;
 use super::deliver::interrupted;
+use super::pages;
 use super::patience::Patience;
 use super::stopped;
 use crate::codec::Decoder;
@@ -30,12 +31,9 @@ use crate::panics::panicked;
 use crate::plan::fold::Class;
 use crate::plan::mapping::Mapping;
 use crate::sink::Contents;
-use crate::source::scan::{Page, Scan};
+use crate::source::scan::Scan;
 use crate::store::fold::Fold;
 use crate::store::fold::differences::Difference;
-
-/// Bytes that one read asks for.
-const PAGE: usize = 1024 * 1024;
 
 /// What is to be verified.
 pub struct Request {
@@ -184,7 +182,7 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
     }
 
     async fn read_all(&mut self, source: Scan) -> Result<(), Error> {
-        let mut reading = spawn_blocking(move || read(source));
+        let mut reading = pages::next(source);
         loop {
             let (source, page) = reading.await.map_err(|_| panicked())?;
             let Some(page) = page? else {
@@ -192,7 +190,7 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
                 return Ok(());
             };
             // The next page is read while this one is worked on.
-            reading = spawn_blocking(move || read(source));
+            reading = pages::next(source);
             self.folding.fold(&page.records, &mut self.fold)?;
             (self.progress)(Step::Folding(page.read, self.folding.read.units));
         }
@@ -209,7 +207,7 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
             Comparing::judge_newer(&mut self.fold)?;
             self.comparing.look_again(&mut self.fold).await?;
         }
-        findings.is_complete = self.is_complete().await?;
+        findings.is_complete = self.source.as_ref().is_some_and(|source| !source.is_incomplete());
         findings.documents = self.fold.documents()?;
         findings.indices = self.fold.indices().len() as u64;
         Ok(())
@@ -217,22 +215,14 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
 
     /// Whether the source has grown, and can be read on.
     async fn extend(&mut self) -> Result<bool, Error> {
-        self.with_source(|source| source.extend()).await?
-    }
-
-    async fn is_complete(&mut self) -> Result<bool, Error> {
-        self.with_source(|source| !source.is_incomplete()).await
-    }
-
-    async fn with_source<T: Send + 'static>(&mut self, ask: impl FnOnce(&mut Scan) -> T + Send + 'static) -> Result<T, Error> {
         let Some(mut source) = self.source.take() else { return Err(panicked()) };
         let asked = spawn_blocking(move || {
-            let answer = ask(&mut source);
-            (source, answer)
+            let extended = source.extend();
+            (source, extended)
         });
-        let (source, answer) = asked.await.map_err(|_| panicked())?;
+        let (source, extended) = asked.await.map_err(|_| panicked())?;
         self.source = Some(source);
-        Ok(answer)
+        extended
     }
 
     fn comparison(&self) -> Result<Comparison, Error> {
@@ -244,9 +234,4 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
         }
         Ok(comparison)
     }
-}
-
-fn read(mut source: Scan) -> (Scan, Result<Option<Page>, Error>) {
-    let page = source.read(PAGE);
-    (source, page)
 }
