@@ -101,5 +101,18 @@ pub struct Revision {
     pub committed: Option<u64>,
 }
 
+/// One block of a ledger's journal, which is one committed transaction: what happened, beside what the documents are now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// The strand that it is a block of.
+    pub strand: String,
+    /// Its sequence number in the strand, 0 to 2^63-1 ([`MAX_VERSION`]).
+    pub sequence: u64,
+    /// What is known of it, as a JSON object.
+    pub summary: Document,
+    /// When it was committed, in milliseconds since 1970; `None` where it does not say, or not so that it can be used.
+    pub committed: Option<u64>,
+}
+
 /// The highest external version that OpenSearch takes.
 pub const MAX_VERSION: u64 = i64::MAX as u64;

@@ -138,6 +138,7 @@ fn decode(data: &[u8]) -> Vec<Unit> {
             types: [("f:stock".to_owned(), types[table.len() % 4])].into(),
             ..TableOptions::default()
         }),
+        journal: None,
         verify_hashes: data.len().is_multiple_of(2),
     };
     let origin = Arc::new(Origin { stream: String::new(), shard: String::new() });

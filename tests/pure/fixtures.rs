@@ -59,6 +59,10 @@ pub(crate) fn line(unit: &Unit) -> String {
         Content::Skip(reason) => format!(r#"{{"skip":"{}"}}"#, reason.as_str()),
         Content::Fault(fault) => format!(r#"{{"fault":"{}"}}"#, fault.kind),
         Content::Refused(error) => format!(r#"{{"refused":"{}"}}"#, error.what),
+        Content::Block(block) => {
+            let summary = std::str::from_utf8(block.summary.as_bytes()).unwrap();
+            format!(r#"{{"block":"{}@{}","summary":{summary}}}"#, block.strand, block.sequence)
+        }
         Content::Revision(revision) => {
             let (op, document) = match &revision.change {
                 Change::Put(document) => ("put", format!(r#","document":{}"#, std::str::from_utf8(document.as_bytes()).unwrap())),

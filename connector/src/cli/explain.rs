@@ -4,7 +4,7 @@
 
 use clap::Args;
 
-use super::options::{ScanOptions, SourceOptions};
+use super::options::{JournalOptions, ScanOptions, SourceOptions};
 use super::terminal::clean;
 use super::{Context, line};
 use crate::error::{Error, Exit};
@@ -35,10 +35,12 @@ pub struct Arguments {
     source: SourceOptions,
     #[command(flatten)]
     scan: ScanOptions,
+    #[command(flatten)]
+    journal: JournalOptions,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings = context.settings(&[&arguments.source, &arguments.scan])?;
+    let settings = context.settings(&[&arguments.source, &arguments.scan, &arguments.journal])?;
     let (mut mapping, mut decoder) = (line::mapping(&settings)?, line::decoder(&settings));
     let mut scan = line::scan(&settings).await?;
     let terminal = &context.terminal;

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::Terminal;
 use crate::codec::ion_json::Rules;
-use crate::codec::{self, Decoder, Metadata, TableOptions};
+use crate::codec::{self, Decoder, Journal, Metadata, TableOptions};
 #[cfg(any(feature = "kafka", feature = "kinesis"))]
 use crate::config::OnDataLoss;
 use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};
@@ -235,13 +235,16 @@ pub(super) fn mapping(settings: &Settings) -> Result<Mapping, Error> {
             exclude: paths(&rule.name, "exclude", &rule.exclude)?,
             filter: rule.filter.as_deref().map(|text| filter(&rule.name, text)).transpose()?,
             routing: rule.routing.clone(),
+            mode: rule.mode,
             deletes: rule.deletes,
+            redactions: rule.redactions,
             metadata_field: rule.metadata_field.clone(),
             long_ids: rule.long_ids,
             rows: rule.rows.unwrap_or(settings.source.rows),
         })
     };
-    Ok(Mapping::new(settings.tables.iter().map(rule).collect::<Result<_, Error>>()?)?.with_rows(settings.source.rows))
+    let rules = settings.tables.iter().map(rule).collect::<Result<_, Error>>()?;
+    Mapping::new(rules)?.with_rows(settings.source.rows).with_journal(settings.journal.index.as_deref())
 }
 
 /// The decoder, with each table's choices.
@@ -270,6 +273,7 @@ pub(super) fn decoding(settings: &Settings) -> codec::Options {
                 types: rule.map(|rule| rule.types.clone()).unwrap_or_default(),
             }
         }),
+        journal: settings.journal.index.as_ref().map(|_| Journal { statements: settings.journal.statements }),
         verify_hashes: settings.source.verify_hashes,
     }
 }

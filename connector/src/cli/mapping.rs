@@ -111,7 +111,7 @@ fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Op
                     let revision = match content {
                         Content::Revision(revision) => revision,
                         Content::Refused(error) => return Err(error),
-                        Content::Skip(_) => continue,
+                        Content::Skip(_) | Content::Block(_) => continue,
                         Content::Fault(fault) => {
                             refuse(fault);
                             continue;

@@ -106,6 +106,19 @@ pub(crate) struct ClientOptions {
     pub property: Vec<Property>,
 }
 
+/// Where the blocks of the journal go.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Sink")]
+pub(crate) struct JournalOptions {
+    /// Write each block of the journal of a ledger of QLDB to this index: its transaction, its time, what it touched [default: none]
+    #[arg(long, value_name = "INDEX", env = "REVSYNC_JOURNAL", hide_env_values = true)]
+    pub journal: Option<String>,
+    /// With the text of the statements, which may hold personal data
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new(),
+        hide_possible_values = true, value_name = "BOOL", env = "REVSYNC_STATEMENTS", hide_env_values = true)]
+    pub statements: Option<bool>,
+}
+
 /// What records hold.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RecordOptions {
@@ -171,6 +184,8 @@ pub(crate) struct CreationOptions {
     /// How long created indices remember the versions of deleted documents [default: 24h]
     #[arg(long, value_name = "TIME", env = "REVSYNC_GC_DELETES", hide_env_values = true)]
     pub gc_deletes: Option<Span>,
+    #[command(flatten)]
+    pub journal: JournalOptions,
 }
 
 /// How operations are sent.
@@ -328,10 +343,18 @@ impl Overriding for SinkOptions {
     }
 }
 
+impl Overriding for JournalOptions {
+    fn put(&self, over: &mut Overrides) {
+        over.journal = self.journal.clone();
+        over.statements = self.statements;
+    }
+}
+
 impl Overriding for CreationOptions {
     fn put(&self, over: &mut Overrides) {
         over.create_index = self.no_create_index.map(|no| !no);
         over.gc_deletes = self.gc_deletes;
+        self.journal.put(over);
     }
 }
 

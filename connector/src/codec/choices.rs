@@ -94,6 +94,13 @@ pub enum Metadata {
     Committed,
 }
 
+/// What is wanted of the blocks of a journal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Journal {
+    /// The text of statements too, which may hold personal data as literals, also such that was redacted since.
+    pub statements: bool,
+}
+
 /// The choices of one table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableOptions {

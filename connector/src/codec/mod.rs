@@ -36,8 +36,8 @@ use bytes::Bytes;
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::record::{Fault, Message, Position, Record};
-use crate::revision::Revision;
-pub use choices::{ColumnType, Format, Metadata, Rows, TableOptions, Versions};
+use crate::revision::{Block, Revision};
+pub use choices::{ColumnType, Format, Journal, Metadata, Rows, TableOptions, Versions};
 use kpl::{Contents, SubRecord};
 use repeated_tables::RepeatedTables;
 
@@ -59,6 +59,8 @@ pub struct Unit {
 pub enum Content {
     /// A change of a document.
     Revision(Revision),
+    /// A block of the journal; only where blocks are wanted.
+    Block(Block),
     /// Nothing to write, for a reason.
     Skip(Skip),
     /// Nothing that can be used.
@@ -75,6 +77,8 @@ pub struct Options {
     pub versions: Versions,
     /// The choices of a table, by its name; asked once per table.
     pub table: Box<dyn Fn(&str) -> TableOptions + Send>,
+    /// What is wanted of the journal's blocks; `None`: they are skipped.
+    pub journal: Option<Journal>,
     /// Check the hash of every QLDB revision.
     pub verify_hashes: bool,
 }
@@ -85,6 +89,7 @@ impl Default for Options {
             format: Format::default(),
             versions: Versions::default(),
             table: Box::new(|_| TableOptions::default()),
+            journal: None,
             verify_hashes: false,
         }
     }
@@ -92,10 +97,11 @@ impl Default for Options {
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { format, versions, verify_hashes, .. } = self;
+        let Self { format, versions, journal, verify_hashes, .. } = self;
         f.debug_struct("Options")
             .field("format", format)
             .field("versions", versions)
+            .field("journal", journal)
             .field("verify_hashes", verify_hashes)
             .finish_non_exhaustive()
     }

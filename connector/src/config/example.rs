@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::file::{Auth, DeadLettersSection, File, HttpSection, SinkSection, SourceSection, TableRule};
+use super::file::{Auth, DeadLettersSection, File, HttpSection, JournalSection, SinkSection, SourceSection, TableRule};
 use super::schema;
 use crate::aws::Aws;
 use crate::codec::{ColumnType, Rows};
@@ -110,6 +110,7 @@ fn sample() -> File {
             },
             ..defaults.sink
         },
+        journal: JournalSection { index: Some("journal".to_owned()), ..defaults.journal },
         delivery: defaults.delivery,
         checkpoints: defaults.checkpoints,
         dead_letters: DeadLettersSection {

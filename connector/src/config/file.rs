@@ -16,7 +16,7 @@ use crate::codec::ion_json::{Decimals, NonFinite};
 use crate::codec::{ColumnType, Format, Rows, Versions};
 use crate::kafka::Properties;
 use crate::plan::breaker::Thresholds;
-use crate::plan::mapping::{Deletes, LongIds};
+use crate::plan::mapping::{Deletes, LongIds, Mode, Redactions};
 use crate::sink::opensearch::config::Secret;
 
 /// The configuration of one pipeline. A file with only what differs from the defaults is normal.
@@ -31,6 +31,8 @@ pub struct File {
     pub source: SourceSection,
     /// Where documents go.
     pub sink: SinkSection,
+    /// The index of the journal: what happened in each transaction of a ledger of QLDB.
+    pub journal: JournalSection,
     /// How operations are sent.
     pub delivery: DeliverySection,
     /// Where `run` saves how far it is.
@@ -177,6 +179,18 @@ pub enum Auth {
     Aoss,
 }
 
+/// The index of the journal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct JournalSection {
+    /// The index or alias to which each block of the journal is written: its transaction, its time, the documents and tables that it touched, the
+    /// hashes of its revisions. Default: none, blocks are skipped and counted (`block_summary`).
+    pub index: Option<String>,
+    /// Whether the text of the statements is written too. A statement may hold personal data as literals, also such that was redacted since.
+    /// Default: `false`.
+    pub statements: bool,
+}
+
 /// How operations are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -292,7 +306,12 @@ pub enum LogFormat {
 pub struct TableRule {
     /// The table: its name, or a pattern in which `*` stands for any characters. Required.
     pub name: String,
-    /// The index or alias to write to; `{table}` stands for the table's name in lower snake case. Default: `{table}`.
+    /// What the index holds of the table: `latest`, the newest revision of each document; or `history`, every revision as a document of its own.
+    /// A table may have a rule of each, and goes to both indices then. Default: `latest`.
+    #[serde(default)]
+    pub mode: Mode,
+    /// The index or alias to write to; `{table}` stands for the table's name in lower snake case. Default: `{table}`, and `{table}_history` for
+    /// `mode = "history"`.
     #[serde(default)]
     pub index: Option<String>,
     /// The key columns, in their order, where the records do not tell them: what a document is named after. Of several the id is their values with
@@ -330,6 +349,11 @@ pub struct TableRule {
     /// back. Default: `delete`.
     #[serde(default)]
     pub deletes: Deletes,
+    /// What the redaction of a revision of QLDB does to an index of the newest revisions: `skip` does nothing, as only revisions are redacted that
+    /// newer ones have replaced; `erase` removes the content that it covers, should the index hold it. A history never keeps what was redacted.
+    /// Default: `skip`.
+    #[serde(default)]
+    pub redactions: Redactions,
     /// A field for the revision's metadata: table, ids, version, transaction, block. Default: none, off.
     #[serde(default)]
     pub metadata_field: Option<String>,

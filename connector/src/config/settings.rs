@@ -56,6 +56,8 @@ pub struct Overrides {
     pub assume_role_arn: Option<String>,
     pub create_index: Option<bool>,
     pub gc_deletes: Option<Span>,
+    pub journal: Option<String>,
+    pub statements: Option<bool>,
     pub request_bytes: Option<ByteSize>,
     pub request_operations: Option<u32>,
     pub requests_in_flight: Option<u32>,
@@ -81,6 +83,8 @@ pub struct Settings {
     pub source: Source,
     /// Where operations go.
     pub sink: Sink,
+    /// Where the blocks of the journal go.
+    pub journal: Journal,
     /// How they are sent.
     pub delivery: Delivery,
     /// Where it is saved how far a pipeline that lives on is.
@@ -157,6 +161,15 @@ pub struct Checkpoints {
     pub takeover_after: Duration,
 }
 
+/// Where the blocks of the journal go, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Journal {
+    /// The index; `None`: they are skipped.
+    pub index: Option<String>,
+    /// Whether with the text of statements.
+    pub statements: bool,
+}
+
 /// How operations are sent, resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery {
@@ -218,6 +231,10 @@ impl Settings {
             name: name.unwrap_or_else(|| "revsync".to_owned()),
             source,
             sink: sink(&file, &options, environment)?,
+            journal: Journal {
+                index: options.journal.clone().or_else(|| file.journal.index.clone()),
+                statements: options.statements.unwrap_or(file.journal.statements),
+            },
             delivery: delivery(&file, &options)?,
             checkpoints: checkpoints(&file, &options)?,
             dead_letters: dead_letters(&file, &options, environment)?,

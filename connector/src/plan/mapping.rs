@@ -22,7 +22,7 @@ use crate::memory;
 use crate::metrics::Skip;
 use crate::operation::{Operation, Target};
 use crate::record::Fault;
-use crate::revision::{Cell, Cells, Change, Document, MAX_VERSION, Revision, VersionType};
+use crate::revision::{Block, Cell, Cells, Change, Document, MAX_VERSION, Revision, VersionType};
 
 /// Bytes of UTF-8 that an `_id` may have (`IndexRequest.validate`).
 pub const MAX_ID: usize = 512;
@@ -38,6 +38,28 @@ pub enum Deletes {
     Tombstone,
     /// Nothing: the last state stays.
     Keep,
+}
+
+/// What an index is of a table's revisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// The newest revision of each document.
+    #[default]
+    Latest,
+    /// Every revision, each a document of its own.
+    History,
+}
+
+/// What a redaction does to an index of the newest revisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Redactions {
+    /// Nothing: only revisions are redacted that newer ones have replaced.
+    #[default]
+    Skip,
+    /// It removes the content that it covers, should the index hold it.
+    Erase,
 }
 
 /// What becomes of an id of more than 512 bytes, which OpenSearch does not take.
@@ -56,6 +78,8 @@ pub enum LongIds {
 pub struct Rule {
     /// A table name, or a pattern in which `*` stands for any text.
     pub name: String,
+    /// What the index is of the table's revisions. Of each mode the first rule that fits a table counts.
+    pub mode: Mode,
     /// The index, in which `{table}` stands for the table's default name; the default name where absent.
     pub index: Option<String>,
     /// The fields that are kept; all where empty.
@@ -68,6 +92,8 @@ pub struct Rule {
     pub routing: Option<String>,
     /// What a delete does.
     pub deletes: Deletes,
+    /// What a redaction does.
+    pub redactions: Redactions,
     /// The field that takes the source's metadata, where there is to be one.
     pub metadata_field: Option<String>,
     /// What becomes of ids that are too long.
@@ -103,6 +129,8 @@ pub struct Mapping {
     rules: Vec<Rule>,
     /// Without rules, what a put of a row carries.
     rows: Rows,
+    /// The index of the journal's blocks, where there is one.
+    journal: Option<Arc<str>>,
     tables: HashMap<Arc<str>, Destination>,
     /// The table that came to an index first, and whether a rule named the index for it.
     owners: HashMap<Arc<str>, (Arc<str>, bool)>,
@@ -142,6 +170,31 @@ impl Mapping {
     pub fn with_rows(mut self, rows: Rows) -> Self {
         self.rows = rows;
         self
+    }
+
+    /// Says where the blocks of the journal go; by default nowhere.
+    ///
+    /// # Errors
+    /// A name that no index of OpenSearch can have.
+    pub fn with_journal(mut self, index: Option<&str>) -> Result<Self, Error> {
+        if let Some(problem) = index.and_then(index_name_problem) {
+            return Err(Error::usage(format!("journal: index: {problem}")));
+        }
+        self.journal = index.map(Into::into);
+        Ok(self)
+    }
+
+    /// Decides about a block of the journal: its id is made of its strand and its sequence number, which is its version.
+    pub fn plan_block(&self, block: Block) -> Planned {
+        let Some(index) = &self.journal else { return Planned::Skip(Skip::BlockSummary) };
+        let Block { strand, sequence, summary, .. } = block;
+        match usable_id(format!("{strand}@{sequence}"), LongIds::Reject) {
+            Err(fault) => Planned::Fault(fault),
+            Ok(id) => {
+                let target = Target { index: Arc::clone(index), id, version: sequence, version_type: VersionType::External, routing: None };
+                Planned::Operation(Operation::Index { target, document: summary })
+            }
+        }
     }
 
     /// Which deletes an index can get by these rules.
@@ -221,6 +274,10 @@ impl Mapping {
             return Ok(Destination::Unnamable(Fault::new("invalid_index_name", reason)));
         };
         let name: Arc<str> = name.into();
+        if self.journal.as_ref() == Some(&name) {
+            return Err(Error::usage(format!("the table \"{table}\" and the journal both come to the index \"{name}\""))
+                .help("name another index for one of them in the configuration ([journal] index = …, [[table]] index = …)"));
+        }
         // A template with a placeholder says of no two tables that they belong together.
         let named_by_rule = template.is_some_and(|template| !template.contains("{table}"));
         match self.owners.get(&name) {

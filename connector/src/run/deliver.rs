@@ -237,6 +237,10 @@ impl Deliver {
             Content::Skip(reason) => Planned::Skip(reason),
             Content::Fault(fault) => Planned::Fault(fault),
             Content::Refused(error) => return Err(error),
+            Content::Block(block) => {
+                claim.committed = block.committed;
+                intake::plan_block(&self.mapping, block)
+            }
             Content::Revision(revision) => {
                 (claim.table, claim.committed) = (Some(revision.table.clone()), revision.committed);
                 intake::plan(&mut self.mapping, revision)?.0

@@ -100,6 +100,10 @@ fn judged(mut explained: Explained, format: Format, content: Content, mapping: &
         Content::Skip(reason) => (Planned::Skip(reason), false),
         Content::Fault(fault) => (Planned::Fault(fault), false),
         Content::Refused(error) => return Err(error),
+        Content::Block(block) => {
+            explained.version = Some(block.sequence);
+            (intake::plan_block(mapping, block), false)
+        }
         Content::Revision(revision) => {
             explained.table = Some(revision.table.to_string());
             explained.id = Some(revision.id.clone());

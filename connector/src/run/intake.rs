@@ -14,7 +14,7 @@ use crate::metrics::Notes;
 use crate::panics::{PANIC, caught};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Message, Record};
-use crate::revision::Revision;
+use crate::revision::{Block, Revision};
 use crate::store::dead_letters::DeadLetter;
 
 /// Begins with a record.
@@ -48,6 +48,11 @@ pub(super) fn next_unit(decoder: &mut Decoder, units: &mut Units<'_>, notes: &mu
 /// As [`Mapping::plan`].
 pub(super) fn plan(mapping: &mut Mapping, revision: Revision) -> Result<(Planned, bool), Error> {
     planned(|| mapping.plan_and_tell(revision, clock::millis()))
+}
+
+/// Decides about a block of the journal.
+pub(super) fn plan_block(mapping: &Mapping, block: Block) -> Planned {
+    caught(|| mapping.plan_block(block)).unwrap_or_else(Planned::Fault)
 }
 
 // A mapping remembers whole destinations, one step each: there is no half of one.

@@ -205,7 +205,7 @@ impl<'q, R: Rows> Evaluation<'q, R> {
                         }
                     }
                     Content::Fault(fault) => self.scanned.give_up(|| Whereabouts::new(record, &user_record, unit), fault),
-                    Content::Skip(_) => {}
+                    Content::Skip(_) | Content::Block(_) => {}
                     Content::Refused(error) => return Err(error),
                 }
             }

@@ -50,6 +50,7 @@ fn line(content: &Content) -> String {
     match content {
         Content::Skip(reason) => reason.as_str().to_owned(),
         Content::Fault(fault) => fault.kind.clone(),
+        Content::Block(block) => panic!("{block:?}"),
         Content::Refused(_) => "refused".to_owned(),
         Content::Revision(revision) => {
             assert_eq!(revision.version_type, VersionType::ExternalGte);

@@ -48,6 +48,7 @@ fn line(content: &Content) -> String {
     match content {
         Content::Skip(reason) => reason.as_str().to_owned(),
         Content::Fault(fault) => fault.to_string(),
+        Content::Block(block) => panic!("{block:?}"),
         Content::Refused(error) => format!("refused: {error}"),
         Content::Revision(revision) => {
             assert_eq!((revision.version_type, revision.committed), (VersionType::ExternalGte, None));

@@ -23,6 +23,7 @@ fn line(unit: &Unit) -> String {
     match &unit.content {
         Content::Skip(reason) => reason.as_str().to_owned(),
         Content::Fault(fault) => fault.kind.clone(),
+        Content::Block(block) => panic!("{block:?}"),
         Content::Refused(error) => error.what.clone(),
         Content::Revision(revision) => {
             let change = match &revision.change {

@@ -11,7 +11,7 @@ use crate::plan::fingerprint::fingerprint;
 use crate::plan::fold::{Said, State};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Record};
-use crate::revision::{Change, Revision};
+use crate::revision::{Block, Change, Revision};
 use crate::store::fold::{Fold, Saying, Unit};
 
 /// What was read of a stream.
@@ -70,6 +70,7 @@ impl Folding {
                     Content::Refused(error) => return Err(error),
                     Content::Fault(fault) => self.unusable(record, &fault),
                     Content::Revision(revision) => self.revision(record, revision, unit, fold)?,
+                    Content::Block(block) => self.block(record, block, unit, fold)?,
                 }
                 number += 1;
             }
@@ -80,6 +81,27 @@ impl Folding {
     fn unusable(&mut self, record: &Record, fault: &Fault) {
         self.read.unusable += 1;
         self.read.first_unusable.get_or_insert_with(|| format!("{} at {}: {fault}", record.origin, record.position));
+    }
+
+    fn block(&mut self, record: &Record, block: Block, unit: impl FnOnce() -> Unit, fold: &mut Fold) -> Result<(), Error> {
+        let (target, document) = match intake::plan_block(&self.mapping, block) {
+            Planned::Operation(Operation::Index { target, document }) => (target, document),
+            Planned::Operation(_) | Planned::Skip(_) => return Ok(()),
+            Planned::Fault(fault) => {
+                self.unusable(record, &fault);
+                return Ok(());
+            }
+        };
+        let saying = Saying {
+            index: &target.index,
+            id: &target.id,
+            routing: None,
+            said: Said::Is(State::Document),
+            version: target.version,
+            version_type: target.version_type,
+            content: self.contents.then(|| fingerprint(document.as_bytes())),
+        };
+        fold.take(&saying, unit)
     }
 
     fn revision(&mut self, record: &Record, revision: Revision, unit: impl FnOnce() -> Unit, fold: &mut Fold) -> Result<(), Error> {
