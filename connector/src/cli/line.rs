@@ -27,6 +27,8 @@ use crate::plan::projection::Paths;
 use crate::record::Bound;
 #[cfg(feature = "kinesis")]
 use crate::run::bounded::{self, Bounded};
+#[cfg(feature = "kinesis")]
+use crate::run::rereading;
 use crate::run::standing::Standing;
 use crate::run::{deliver, http};
 use crate::sink::Sink;
@@ -64,9 +66,17 @@ pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
         };
         return Ok(Scan::Driven(Box::new(Bounded::open(kinesis, reads).await?)));
     }
+    #[cfg(feature = "kinesis")]
+    let rereading = {
+        let source = &settings.source;
+        let reads = rereading::Settings { interval: source.idle_time_between_reads, patience: source.shard_timeout };
+        rereading::rereading(source.aws.clone(), reads)
+    };
     let settings = settings.clone();
     // What a pipe holds is recognised by its first bytes, and they may take their time.
     let capture = spawn_blocking(move || capture(&settings)).await.map_err(|_| panicked())??;
+    #[cfg(feature = "kinesis")]
+    let capture = capture.rereading(rereading);
     Ok(capture.into())
 }
 

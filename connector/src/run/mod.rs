@@ -41,6 +41,8 @@ pub mod readiness;
 pub mod reading;
 pub mod replay;
 mod request;
+#[cfg(feature = "kinesis")]
+pub mod rereading;
 pub mod rewind;
 #[cfg(feature = "kinesis")]
 mod room;
