@@ -23,9 +23,12 @@ mod fixtures;
 mod golden;
 mod health;
 mod instruments;
+mod journal_audit;
 mod lasting;
 mod leases;
 mod leaving_rows;
+#[path = "../support/ledger.rs"]
+mod ledger;
 #[path = "../support/line.rs"]
 mod line;
 #[path = "../support/log.rs"]

@@ -28,6 +28,8 @@ use crate::plan::resume::{Listed, Place};
 use crate::record::Bound;
 #[cfg(feature = "kinesis")]
 use crate::run::bounded::{self, Bounded};
+#[cfg(feature = "kinesis")]
+use crate::run::rereading;
 use crate::run::standing::Standing;
 use crate::run::{deliver, http};
 use crate::sink::Sink;
@@ -65,9 +67,25 @@ pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
         };
         return Ok(Scan::Driven(Box::new(Bounded::open(kinesis, reads).await?)));
     }
+    scan_of_files(settings, |_| Ok(Place { file: 0, offset: 0 })).await
+}
+
+/// Opens a captured stream where `from` says, which is told its files.
+pub(super) async fn scan_of_files(
+    settings: &Settings,
+    from: impl FnOnce(&[Listed]) -> Result<Place, Error> + Send + 'static,
+) -> Result<Scan, Error> {
+    #[cfg(feature = "kinesis")]
+    let rereading = {
+        let source = &settings.source;
+        let reads = rereading::Settings { interval: source.idle_time_between_reads, patience: source.shard_timeout };
+        rereading::rereading(source.aws.clone(), reads)
+    };
     let settings = settings.clone();
     // What a pipe holds is recognised by its first bytes, and they may take their time.
-    let capture = spawn_blocking(move || capture(&settings)).await.map_err(|_| panicked())??;
+    let capture = spawn_blocking(move || capture_from(&settings, from)).await.map_err(|_| panicked())??;
+    #[cfg(feature = "kinesis")]
+    let capture = capture.rereading(rereading);
     Ok(capture.into())
 }
 
@@ -87,7 +105,7 @@ pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
 }
 
 /// Opens the captured stream where `from` says, which is told its files.
-pub(super) fn capture_from(settings: &Settings, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Capture, Error> {
+fn capture_from(settings: &Settings, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Capture, Error> {
     match settings.source.required()? {
         SourceUrl::Stdin => Capture::open_from("-", Bound::EndsAtStart, from),
         SourceUrl::Path(path) => {

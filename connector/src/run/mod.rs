@@ -42,6 +42,8 @@ pub mod readiness;
 pub mod reading;
 pub mod replay;
 mod request;
+#[cfg(feature = "kinesis")]
+pub mod rereading;
 pub mod resume;
 pub mod rewind;
 #[cfg(feature = "kinesis")]

@@ -44,6 +44,8 @@ pub struct Resume {
     tried: Option<Row>,
     /// Where the record is that was handed on last.
     last: Option<Place>,
+    /// Where the record is behind which others came of a stream, which are not all settled.
+    held: Option<Place>,
     broken: Option<usize>,
     due: Instant,
     notices: Notices,
@@ -120,6 +122,7 @@ impl Found {
             saved: None,
             tried: None,
             last: None,
+            held: None,
             broken: None,
             due: Instant::now() + EVERY,
             notices: Notices::default(),
@@ -136,7 +139,10 @@ fn begin_anew(home: &Home) -> String {
 impl Resume {
     /// A record was handed on to the line.
     pub(super) fn pushed(&mut self, record: &Record) {
-        let Position::Byte { offset } = record.position else { return };
+        let Position::Byte { offset } = record.position else {
+            self.held = self.held.or(self.last).or(Some(Place { file: 0, offset: 0 }));
+            return;
+        };
         let from = self.last.map_or(0, |last| last.file);
         if let Some(file) = self.index(&record.origin.shard, from) {
             self.last = Some(Place { file, offset });
@@ -162,12 +168,15 @@ impl Resume {
     }
 
     /// Where reading would go on now.
-    fn place(&self, deliver: &Deliver) -> Option<Place> {
+    fn place(&mut self, deliver: &Deliver) -> Option<Place> {
         let last = self.last?;
+        let of_streams = |(_, position): (_, &Position)| !matches!(position, Position::Byte { .. });
+        self.held = self.held.filter(|_| deliver.ledger().first_unsettled().any(of_streams));
         let open = deliver.ledger().first_unsettled().filter_map(|(origin, position)| {
             let Position::Byte { offset } = *position else { return None };
             Some(Place { file: self.index(&origin.shard, last.file)?, offset })
         });
+        let open = open.chain(self.held);
         // The last record is read again: nothing says that none behind it begins where it does.
         let place = open.min_by_key(|place| (place.file, place.offset)).unwrap_or(last);
         Some(match self.broken {

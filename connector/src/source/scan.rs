@@ -83,7 +83,7 @@ impl Scan {
     /// Whether something was lost before it could be read, came meanwhile and was not read, or is not proven to be all; it has been said.
     pub fn is_incomplete(&self) -> bool {
         match self {
-            Self::Capture(_) => false,
+            Self::Capture(capture) => capture.is_incomplete(),
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.is_incomplete(),
             Self::Driven(pages) => pages.is_incomplete(),

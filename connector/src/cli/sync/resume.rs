@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tokio::task::spawn_blocking;
+use tokio::sync::oneshot;
 
 use crate::cli::{Terminal, line, shelf};
 use crate::config::{Settings, SinkUrl, SourceUrl};
@@ -27,16 +27,15 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal) -> Result<(Sc
     let home =
         Home { shelf, pipeline: Pipeline::new(&settings.name, &stream)?, sink: elsewhere.then(|| sink_name(&settings.sink.url)) };
     let found = Found::look(&home).await?;
-    let of_capture = settings.clone();
-    let opened = spawn_blocking(move || {
-        let mut files: Vec<Listed> = Vec::new();
-        let capture = line::capture_from(&of_capture, |listed| {
-            files = listed.to_vec();
-            found.place(&home, listed)
-        });
-        capture.map(|capture| (Scan::from(capture), files, found, home))
-    });
-    let (scan, files, found, home) = opened.await.map_err(|_| panicked())??;
+    let (sender, receiver) = oneshot::channel();
+    let from = move |listed: &[Listed]| {
+        let place = found.place(&home, listed);
+        // Whoever asked waits for it.
+        let _ = sender.send((listed.to_vec(), found, home));
+        place
+    };
+    let scan = line::scan_of_files(settings, from).await?;
+    let (files, found, home) = receiver.await.map_err(|_| panicked())?;
     terminal.say(&match found.mark() {
         Some(mark) => format!("goes on where it was interrupted: {mark}\n"),
         None => "nothing of it was interrupted: begins at the beginning\n".to_owned(),

@@ -30,6 +30,7 @@ use crate::plan::resume::{Listed, Place};
 use crate::record::{Bound, Fault, Message, Origin, Position, Record};
 use crate::source::scan::Page;
 use files::{Entry, Opened, Refused};
+pub use on_failure::Batch;
 use recognise::Format;
 use window::{VALUE_LIMIT, Window};
 
@@ -47,6 +48,29 @@ pub struct Capture {
     first_broken: Option<String>,
     /// Records of this file that begin before this are passed over.
     from: Option<(String, u64)>,
+    rereading: Option<Rereading>,
+    /// Records that were read again from their stream, and wait to be handed out.
+    reread: VecDeque<Record>,
+    is_incomplete: bool,
+}
+
+/// Reads the records of a batch again from their stream. May block.
+pub type Rereading = Box<dyn FnMut(&Batch) -> Result<Reread, Error> + Send>;
+
+/// The records of a batch, as far as their stream still holds them.
+#[derive(Debug, Default)]
+pub struct Reread {
+    /// The records, in their order.
+    pub records: Vec<Record>,
+    /// Whether some are not there any more; it has been said.
+    pub is_incomplete: bool,
+}
+
+/// What a framing gave.
+enum Given {
+    Record(Record),
+    /// The batch of a document that begins there.
+    Batch(u64, Box<Batch>),
 }
 
 /// A record as a format's framing finds it.
@@ -58,12 +82,14 @@ struct Framed {
     arrived: Option<u64>,
     damage: Option<Fault>,
     message: Option<Arc<Message>>,
+    /// Records that it stands for, and that are somewhere else.
+    batch: Option<Box<Batch>>,
 }
 
 impl Framed {
     /// A record that is its bytes and nothing more.
     fn new(offset: u64, data: Bytes) -> Self {
-        Self { offset, data, arrived: None, damage: None, message: None }
+        Self { offset, data, arrived: None, damage: None, message: None, batch: None }
     }
 
     /// Bytes that no record could be made of.
@@ -77,13 +103,11 @@ impl Framed {
 struct Broken {
     offset: u64,
     what: String,
-    /// What to do, where it is no damage.
-    help: Option<String>,
 }
 
 impl Broken {
     fn at(offset: u64, what: impl Into<String>) -> Self {
-        Self { offset, what: what.into(), help: None }
+        Self { offset, what: what.into() }
     }
 }
 
@@ -146,6 +170,9 @@ impl Capture {
             broken: Vec::new(),
             first_broken: None,
             from: listed.get(place.file).map(|file| (file.name.clone(), place.offset)).filter(|_| place.offset > 0),
+            rereading: None,
+            reread: VecDeque::new(),
+            is_incomplete: false,
         };
         for entry in entries.into_iter().skip(place.file) {
             capture.admit(entry)?;
@@ -158,6 +185,18 @@ impl Capture {
             _ => format!("{source} is a directory without a captured stream; passed over: {}", capture.notes.join(", ")),
         };
         Err(Error::new(Kind::Source, what).help("name the directory or file that holds the captured stream"))
+    }
+
+    /// From now on the records of batches that Lambda gave up, and told no more of than where they are, are read again by this.
+    #[must_use]
+    pub fn rereading(mut self, rereading: Rereading) -> Self {
+        self.rereading = Some(rereading);
+        self
+    }
+
+    /// Whether something that the files stand for could not be read; it has been said.
+    pub fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// Bytes of all files, as they are stored; `None` for a pipe, whose length nobody knows.
@@ -274,6 +313,9 @@ impl Capture {
 
     fn next_record(&mut self) -> Option<Record> {
         loop {
+            if let Some(record) = self.reread.pop_front() {
+                return Some(record);
+            }
             let input = match &mut self.current {
                 Some(input) => input,
                 None => {
@@ -296,8 +338,18 @@ impl Capture {
                 }
             };
             match input.next() {
-                Ok(Some(record)) if is_before(&record, self.from.as_ref()) => continue,
-                Ok(Some(record)) => return Some(record),
+                Ok(Some(Given::Record(record))) if is_before(&record.origin, &record.position, self.from.as_ref()) => continue,
+                Ok(Some(Given::Record(record))) => return Some(record),
+                Ok(Some(Given::Batch(offset, _))) if is_before(&input.origin, &Position::Byte { offset }, self.from.as_ref()) => continue,
+                Ok(Some(Given::Batch(offset, batch))) => {
+                    let at = format!("{}: at byte {offset}: {}", input.name, batch.described());
+                    let shard = input.origin.shard.clone();
+                    if let Err(error) = self.read_again(&batch, &at) {
+                        self.first_broken.get_or_insert(shard);
+                        self.broken.push(error);
+                    }
+                    continue;
+                }
                 Ok(None) => {}
                 Err(error) => {
                     self.first_broken.get_or_insert_with(|| input.origin.shard.clone());
@@ -308,6 +360,21 @@ impl Capture {
             self.finished_bytes += input.read.load(Ordering::Relaxed);
             self.current = None;
         }
+    }
+}
+
+impl Capture {
+    /// Reads the records of a batch from their stream. `at` says which batch, and where it was found.
+    fn read_again(&mut self, batch: &Batch, at: &str) -> Result<(), Error> {
+        let Some(rereading) = &mut self.rereading else {
+            let help = "read them again before the stream's retention ends: aws kinesis get-shard-iterator --shard-iterator-type \
+                        AT_SEQUENCE_NUMBER, then get-records, whose saved answers can be read";
+            return Err(Error::new(Kind::Source, format!("{at}; this build does not read streams")).help(help));
+        };
+        let reread = rereading(batch).map_err(|error| Error { what: format!("{at}: {}", error.what), ..error })?;
+        self.is_incomplete |= reread.is_incomplete;
+        self.reread = reread.records.into();
+        Ok(())
     }
 }
 
@@ -340,19 +407,22 @@ impl Input {
         self.window.suffices(|window| drop(framing.next(window)))
     }
 
-    fn next(&mut self) -> Result<Option<Record>, Error> {
+    fn next(&mut self) -> Result<Option<Given>, Error> {
         let framed = self.framing.next(&mut self.window);
-        if let Ok(Some(Framed { offset, data, arrived, damage, message })) = framed {
+        if let Ok(Some(Framed { offset, data, arrived, damage, message, batch })) = framed {
+            if let Some(batch) = batch {
+                return Ok(Some(Given::Batch(offset, batch)));
+            }
             // So tools print the value of a message that has none, which is what follows a delete.
             let is_null = matches!(self.framing, Framing::RowLines | Framing::RowValues(_)) && data == "null";
-            return Ok(Some(Record {
+            return Ok(Some(Given::Record(Record {
                 origin: Arc::clone(&self.origin),
                 position: Position::Byte { offset },
                 data,
                 arrived,
                 damage,
                 message: message.or_else(|| is_null.then(|| Arc::new(Message { is_null, ..Message::default() }))),
-            }));
+            })));
         }
         let after = if self.compressed { " of its decompressed content" } else { "" };
         // An input that fails looks to its framing like one that was cut off; this is the real reason.
@@ -361,9 +431,6 @@ impl Input {
                 let end = self.window.offset() + self.window.bytes().len() as u64;
                 let how = if self.compressed { "is damaged or cut off" } else { "cannot be read" };
                 format!("{} {how} after byte {end}{after}: {failure}", self.name)
-            }
-            (None, Err(Broken { offset, what, help: Some(help) })) => {
-                return Err(Error::new(Kind::Source, format!("{}: at byte {offset}{after}: {what}", self.name)).help(help));
             }
             (None, Err(broken)) => format!("{} is damaged at byte {}{after}: {}", self.name, broken.offset, broken.what),
             (None, _) => return Ok(None),
@@ -374,11 +441,9 @@ impl Input {
     }
 }
 
-/// Whether a record begins before an offset of its file.
-fn is_before(record: &Record, from: Option<&(String, u64)>) -> bool {
-    from.is_some_and(|(file, from)| {
-        matches!(record.position, Position::Byte { offset } if offset < *from) && record.origin.shard == *file
-    })
+/// Whether a position is before an offset of its file.
+fn is_before(origin: &Origin, position: &Position, from: Option<&(String, u64)>) -> bool {
+    from.is_some_and(|(file, from)| matches!(position, Position::Byte { offset } if offset < from) && origin.shard == *file)
 }
 
 /// A line without the comma of the list that it was cut from.

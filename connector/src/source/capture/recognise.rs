@@ -28,6 +28,9 @@ const KINESIS_FIELDS: [&[u8]; 6] = [b"Records", b"records", b"Data", b"data", b"
 /// underscores are what is left of a change that was unwrapped: the codec says more of it than a file could.
 const ROW_FIELDS: [&[u8]; 7] = [b"op", b"payload", b"schema", b"before", b"after", b"__op", b"__deleted"];
 
+/// Fields by which messages of a queue and notifications of a topic are known, in which documents of batches come that Lambda gave up.
+const MESSAGE_FIELDS: [&[u8]; 3] = [b"Messages", b"Body", b"Message"];
+
 /// How many lines are looked at, when the first one does not tell.
 const LINES: usize = 12;
 
@@ -153,6 +156,10 @@ fn object(text: &[u8], line: &[u8], trusted: bool) -> Option<Format> {
     if has(&QLDB_FIELDS) {
         let one_line = line.len() < text.len() && line.ends_with(b"}") && json;
         return Some(if one_line { Format::ObjectLines } else { Format::IonText });
+    }
+    // Messages may hold anything: only what is inside of these tells.
+    if json && has(&MESSAGE_FIELDS) && memchr::memmem::find(text, b"KinesisBatchInfo").is_some() {
+        return Some(Format::Json);
     }
     if json && has(&ROW_FIELDS) && !has(&[b"KinesisBatchInfo", b"kinesis"]) {
         let line = line.strip_suffix(b",").unwrap_or(line);
