@@ -124,7 +124,7 @@ async fn scan(
     }
 }
 
-async fn save(resume: Option<&mut Resume>, deliver: &Deliver) -> Result<(), Error> {
+async fn save(resume: Option<&mut Resume>, deliver: &mut Deliver) -> Result<(), Error> {
     match resume {
         Some(resume) => resume.save(deliver).await,
         None => Ok(()),
