@@ -194,6 +194,10 @@ fn revision_details<'a>(
             let values = [("tableId", table_id), ("txId", tx_id), ("txTime", tx_time), ("blockAddress", block_address)];
             Some(writer.field(&id, version, values)?)
         }
+        Metadata::History => {
+            let values = [("tableId", table_id), ("txId", tx_id), ("txTime", tx_time), ("blockAddress", block_address), ("hash", hash)];
+            Some(writer.field(&id, version, values)?)
+        }
         Metadata::Committed => Some(writer.committed_view(
             &id,
             version,
@@ -223,8 +227,8 @@ struct MetadataWriter<'w, 'a> {
 type Members<'a, const N: usize> = [(&'static str, Option<Value<'a>>); N];
 
 impl MetadataWriter<'_, '_> {
-    /// The flat form: `table`, `id`, `version`, `tableId`, `txId`, `txTime`, `blockAddress`.
-    fn field(&mut self, id: &str, version: u64, values: Members<'_, 4>) -> Result<Document, Fault> {
+    /// The flat form: `table`, `id`, `version`, and these: `tableId`, `txId`, `txTime`, `blockAddress`, and `hash` for a history.
+    fn field<const N: usize>(&mut self, id: &str, version: u64, values: Members<'_, N>) -> Result<Document, Fault> {
         self.json.clear();
         self.json.push(b'{');
         self.name("table");
