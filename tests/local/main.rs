@@ -19,6 +19,7 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod fold;
 mod local_index;
 mod local_search;
 mod memory;
