@@ -19,6 +19,7 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod fold;
 mod journal;
 #[path = "../support/ledger.rs"]
 mod ledger;

@@ -128,7 +128,7 @@ fn a_first_run_begins_at_the_beginning_and_says_so() {
 fn files_before_the_place_are_not_opened() {
     let folder = Folder::new();
     let newest = capture(&folder, 6, 100);
-    let mark = interrupted(&folder, "200")[0]["progress"]["scanned"].clone();
+    let mark = interrupted(&folder, "50")[0]["progress"]["scanned"].clone();
     // As long as before, and no captured stream any more: only whoever opens it can tell.
     let path = folder.path().join("export/00.ion");
     std::fs::write(&path, vec![0; std::fs::metadata(&path).unwrap().len() as usize]).unwrap();
@@ -142,7 +142,7 @@ fn files_before_the_place_are_not_opened() {
 fn without_resume_everything_is_read_and_what_was_saved_stays() {
     let folder = Folder::new();
     capture(&folder, 6, 100);
-    let before = interrupted(&folder, "200");
+    let before = interrupted(&folder, "50");
     let done = folder.revsync(&["--json", "sync", "export", "--name=load"]).balanced();
     assert_eq!((done.exit, done.count("received")), (0, 600));
     assert_eq!(saved(&folder)[0]["progress"], before[0]["progress"]);
@@ -152,7 +152,7 @@ fn without_resume_everything_is_read_and_what_was_saved_stays() {
 fn a_source_that_changed_is_refused_with_what_changed_and_can_be_begun_anew() {
     let folder = Folder::new();
     let newest = capture(&folder, 6, 100);
-    interrupted(&folder, "200");
+    interrupted(&folder, "50");
     std::fs::remove_file(folder.path().join("export/00.ion")).unwrap();
     let done = folder.revsync(&["sync", "export", "--resume", "--name=load"]);
     assert_eq!(done.exit, 2);
@@ -170,7 +170,7 @@ fn a_source_that_changed_is_refused_with_what_changed_and_can_be_begun_anew() {
 fn what_came_behind_the_place_meanwhile_is_read() {
     let folder = Folder::new();
     capture(&folder, 6, 100);
-    interrupted(&folder, "200");
+    interrupted(&folder, "50");
     folder.write("export/99.ion", revision("T", "late", 7, Some("{}")));
     assert_eq!(resumed(&folder).exit, 0);
     assert_eq!(held(&folder, &BTreeMap::from([("late".to_owned(), 7)])).len(), 1);
@@ -203,7 +203,7 @@ fn dead_letters_are_settled_and_are_not_written_again() {
     let path = folder.path().join("export/00.ion");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, "{recordType:\"NO_SUCH\"}\n".repeat(3) + &text).unwrap();
-    interrupted(&folder, "200");
+    interrupted(&folder, "50");
     let letters = || folder.revsync(&["--json", "dead-letters", "list"]).json()["dead_letters"].as_array().unwrap().len();
     assert_eq!(letters(), 3);
     let done = resumed(&folder).balanced();
@@ -222,7 +222,7 @@ fn the_place_may_be_a_file_and_another_sink_is_refused_then() {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         folder.command(&arguments, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    let mut running = with("local:revsync.db", "200");
+    let mut running = with("local:revsync.db", "50");
     while !std::fs::read_to_string(folder.path().join("places.json")).is_ok_and(|text| text.contains("scanned")) {
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -244,7 +244,7 @@ fn what_cannot_be_gone_on_with_is_refused_with_the_reason() {
         ("kafka://127.0.0.1:1/topic", "local:revsync.db", "revsync run follows it and keeps checkpoints"),
         ("kinesis://stream?region=eu-west-1", "local:revsync.db", "revsync run follows it and keeps checkpoints"),
         ("export", "bulk:lines", "bulk:lines is written anew by every run"),
-        ("missing", "local:revsync.db", "missing cannot be read"),
+        ("missing", "local:revsync.db", "missing does not exist"),
     ] {
         let done = folder.revsync(&["sync", source, "--resume", "--to", to]);
         assert!(done.exit == 2 && done.err.contains(reason), "{source}: {done:?}");

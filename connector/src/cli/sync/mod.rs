@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 
+mod fold;
 mod resume;
 
 use super::options::{CheckpointOptions, CreationOptions, DeliveryOptions, LoadOptions, ScanOptions, SinkOptions, SourceOptions};
@@ -93,6 +94,9 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         Err(error) if error.kind == Kind::Interrupted => (Counts::default(), Err(error)),
         Err(error) => return Err(error),
     };
+    if arguments.load.fold && counts.dead_letters > 0 {
+        context.terminal.say(fold::OF_LETTERS);
+    }
     let is_complete = *result.as_ref().unwrap_or(&true);
     let exit = context.conclude(&settings, &settings.source.required()?.to_string(), &counts, started, result.map(drop))?;
     Ok(exit.max(line::completeness(is_complete, &context.terminal)))
@@ -103,8 +107,12 @@ async fn prepare(arguments: &Arguments, settings: &Settings, terminal: &Terminal
     let mapping = line::mapping(settings)?;
     line::refuse_one_place_for_two(settings)?;
     let (scan, sink, resume, dead_letters);
-    if arguments.load.resume {
-        let (opened, reached, found) = resume::open(settings, terminal).await?;
+    let LoadOptions { fold: folds, resume: resumes } = arguments.load;
+    if folds {
+        resume::files(settings, "--fold")?;
+    }
+    if resumes {
+        let (opened, reached, found) = resume::open(settings, terminal, folds).await?;
         (scan, sink, resume) = (opened, reached, Some(found));
         dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     } else {
@@ -113,6 +121,7 @@ async fn prepare(arguments: &Arguments, settings: &Settings, terminal: &Terminal
         (sink, resume) = (line::reached_sink(settings).await?, None);
     }
     let deliver = Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings));
+    let deliver = if folds { fold::reduced(deliver, settings, terminal).await? } else { deliver };
     Ok(Prepared { scan, deliver, resume })
 }
 
