@@ -7,6 +7,7 @@ mod conformance;
 #[path = "../support/command.rs"]
 mod command;
 
+mod archive;
 mod bulk_file;
 mod cells;
 mod checkpoint_commands;
@@ -19,6 +20,7 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod fold;
 mod journal;
 #[path = "../support/ledger.rs"]
 mod ledger;
@@ -32,6 +34,7 @@ mod peak;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
 mod query;
+mod resume;
 mod row_changes;
 mod rules;
 #[path = "../support/shelves.rs"]

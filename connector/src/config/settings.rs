@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::file::{Auth, File, OnDataLoss, SinkSection, TableRule};
 use super::load::Environment;
 use super::places::{SinkUrl, SourceUrl};
+use super::rules::checked;
 use super::units::{ByteSize, Listen, Span, StartAt, TableKey};
 use crate::aws::Aws;
 use crate::codec::{Format, Rows, Versions};
@@ -16,6 +17,7 @@ use crate::kafka::{Properties, Property, is_secret};
 use crate::plan::breaker::Thresholds;
 use crate::plan::checkpoint::Start;
 use crate::plan::pace::SOONEST;
+use crate::plan::rate::PerSecond;
 use crate::sink::opensearch;
 use crate::sink::opensearch::config::{Access, Password, Secret};
 use crate::store::{checkpoints, dead_letters};
@@ -62,6 +64,7 @@ pub struct Overrides {
     pub request_operations: Option<u32>,
     pub requests_in_flight: Option<u32>,
     pub linger: Option<Span>,
+    pub max_rate: Option<u32>,
     pub gzip: Option<bool>,
     pub give_up_after: Option<Span>,
     pub request_timeout: Option<Span>,
@@ -181,6 +184,8 @@ pub struct Delivery {
     pub requests_in_flight: usize,
     /// How long an operation waits for others.
     pub linger: Duration,
+    /// The most operations of a second; `None` is as many as the sink takes.
+    pub max_rate: Option<PerSecond>,
     /// How long to go on without progress.
     pub give_up_after: Duration,
     /// When an index that refuses documents is blocked.
@@ -258,7 +263,7 @@ fn properties(of_file: &Properties, options: &Overrides, environment: Environmen
 }
 
 /// Why a table can have no such key.
-fn key_problem(columns: &[String]) -> Option<String> {
+pub(super) fn key_problem(columns: &[String]) -> Option<String> {
     if columns.iter().any(String::is_empty) {
         return Some("expected the names of columns, found an empty one".to_owned());
     }
@@ -391,6 +396,7 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         request_operations: count("request_operations", options.request_operations, section.request_operations, 100_000)?,
         requests_in_flight: count("requests_in_flight", options.requests_in_flight, section.requests_in_flight, 64)?,
         linger: options.linger.unwrap_or(section.linger).0,
+        max_rate: PerSecond::new(options.max_rate.unwrap_or(section.max_rate)),
         give_up_after: time("delivery.give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
         grace: options.grace.unwrap_or(section.grace).0,
         breaker: Thresholds { in_a_row: options.breaker_in_a_row.unwrap_or(section.breaker_in_a_row), percent },
@@ -416,30 +422,4 @@ fn dead_letters(file: &File, options: &Overrides, environment: Environment<'_>) 
         properties: properties(of_file, options, environment)?,
         aws: section.aws.clone(),
     })
-}
-
-fn checked(tables: Vec<TableRule>) -> Result<Vec<TableRule>, Error> {
-    for (at, rule) in tables.iter().enumerate() {
-        if rule.name.is_empty() {
-            return Err(Error::usage("[[table]]: expected the name of a table or a pattern with *, found an empty name"));
-        }
-        if tables[..at].iter().any(|earlier| earlier.name == rule.name) {
-            return Err(Error::usage(format!("[[table]] {:?}: two rules have this name, and the second could never apply", rule.name))
-                .help("the first rule that matches a table wins; remove one of them"));
-        }
-        if let Some(problem) = key_problem(&rule.key) {
-            return Err(Error::usage(format!("[[table]] {:?}: key: {problem}", rule.name)));
-        }
-        let paths = rule.fields.iter().flatten().chain(&rule.exclude);
-        if let Some(path) = paths.into_iter().find(|path| path.split('.').any(str::is_empty)) {
-            return Err(Error::usage(format!(
-                "[[table]] {:?}: expected a path of field names such as \"Owners.PrimaryOwner\", found {path:?}",
-                rule.name
-            )));
-        }
-        if rule.metadata_field.as_deref().is_some_and(|field| field.is_empty() || field.split('.').any(str::is_empty)) {
-            return Err(Error::usage(format!("[[table]] {:?}: expected the name of a field as metadata_field", rule.name)));
-        }
-    }
-    Ok(tables)
 }

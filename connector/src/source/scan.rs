@@ -114,6 +114,16 @@ impl Scan {
         }
     }
 
+    /// The first file, by its name inside the source, that could not be read to its end, as far as was read.
+    pub fn first_broken(&self) -> Option<&str> {
+        match self {
+            Self::Capture(capture) => capture.first_broken(),
+            #[cfg(feature = "kafka")]
+            Self::Topics(_) => None,
+            Self::Driven(_) => None,
+        }
+    }
+
     /// What was passed over in a directory, and why: for a line to the user before the run.
     pub fn notes(&self) -> &[String] {
         match self {

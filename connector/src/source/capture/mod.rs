@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use crate::error::{Error, Kind};
+use crate::plan::resume::{Listed, Place};
 use crate::record::{Bound, Fault, Message, Origin, Position, Record};
 use crate::source::scan::Page;
 use files::{Entry, Opened, Refused};
@@ -43,6 +44,10 @@ pub struct Capture {
     files: usize,
     notes: Vec<String>,
     broken: Vec<Error>,
+    /// The first file that could not be read to its end.
+    first_broken: Option<String>,
+    /// Records of this file that begin before this are passed over.
+    from: Option<(String, u64)>,
     rereading: Option<Rereading>,
     /// Records that were read again from their stream, and wait to be handed out.
     reread: VecDeque<Record>,
@@ -136,24 +141,40 @@ impl Capture {
     /// # Errors
     /// What does not exist, cannot be read, or is no captured stream; a directory without one; a bound that is none, as a capture ends.
     pub fn open(source: &str, bound: Bound) -> Result<Self, Error> {
+        Self::open_from(source, bound, |_| Ok(Place { file: 0, offset: 0 }))
+    }
+
+    /// Opens a captured stream in the middle: `from` is told the files, in the order in which they are read, and says where to begin. Those before are
+    /// not opened, and of the file itself, which is framed from its beginning, records before the place are not handed out.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); and that of `from`, or a pipe, which can be read from its beginning only.
+    pub fn open_from(source: &str, bound: Bound, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Self, Error> {
         if bound == Bound::Never {
             return Err(Error::usage(format!("{source} is a captured stream: it ends, and cannot be followed")).help("read it with sync"));
         }
         let (entries, notes) = files::find(source)?;
+        let listed: Vec<Listed> = entries.iter().filter_map(Entry::listed).collect();
+        let place = from(&listed)?;
+        if place != (Place { file: 0, offset: 0 }) && listed.len() < entries.len() {
+            return Err(Error::new(Kind::Source, format!("{source} is a pipe, and can be read from its beginning only")));
+        }
         let mut capture = Self {
             source: source.to_owned(),
             waiting: VecDeque::new(),
             current: None,
-            finished_bytes: 0,
-            total: Some(0),
+            finished_bytes: listed.iter().take(place.file).map(|file| file.bytes).sum(),
+            total: Some(listed.iter().take(place.file).map(|file| file.bytes).sum()),
             files: 0,
             notes,
             broken: Vec::new(),
+            first_broken: None,
+            from: listed.get(place.file).map(|file| (file.name.clone(), place.offset)).filter(|_| place.offset > 0),
             rereading: None,
             reread: VecDeque::new(),
             is_incomplete: false,
         };
-        for entry in entries {
+        for entry in entries.into_iter().skip(place.file) {
             capture.admit(entry)?;
         }
         if capture.files > 0 {
@@ -181,6 +202,11 @@ impl Capture {
     /// Bytes of all files, as they are stored; `None` for a pipe, whose length nobody knows.
     pub fn total(&self) -> Option<u64> {
         self.total
+    }
+
+    /// The first file, by its name inside the source, that could not be read to its end, as far as was read.
+    pub fn first_broken(&self) -> Option<&str> {
+        self.first_broken.as_deref()
     }
 
     /// What was passed over in a directory, and why: for a line to the user before the run.
@@ -301,6 +327,7 @@ impl Capture {
                         }
                         Err(refused) => {
                             let name = self.label(&entry);
+                            self.first_broken = self.first_broken.take().or_else(|| entry.listed().map(|file| file.name));
                             self.broken.push(match refused {
                                 Refused::Unreadable(error) => files::unreadable(&name, &error),
                                 Refused::NotACapture(_) => Error::new(Kind::Source, format!("{name} changed while the directory was read")),
@@ -311,17 +338,25 @@ impl Capture {
                 }
             };
             match input.next() {
+                Ok(Some(Given::Record(record))) if is_before(&record.origin, &record.position, self.from.as_ref()) => continue,
                 Ok(Some(Given::Record(record))) => return Some(record),
+                Ok(Some(Given::Batch(offset, _))) if is_before(&input.origin, &Position::Byte { offset }, self.from.as_ref()) => continue,
                 Ok(Some(Given::Batch(offset, batch))) => {
                     let at = format!("{}: at byte {offset}: {}", input.name, batch.described());
+                    let shard = input.origin.shard.clone();
                     if let Err(error) = self.read_again(&batch, &at) {
+                        self.first_broken.get_or_insert(shard);
                         self.broken.push(error);
                     }
                     continue;
                 }
                 Ok(None) => {}
-                Err(error) => self.broken.push(error),
+                Err(error) => {
+                    self.first_broken.get_or_insert_with(|| input.origin.shard.clone());
+                    self.broken.push(error);
+                }
             }
+            self.from = None;
             self.finished_bytes += input.read.load(Ordering::Relaxed);
             self.current = None;
         }
@@ -404,6 +439,11 @@ impl Input {
             "everything before it was read; capture it again or cut the damage out, and run the same command: nothing is written twice",
         ))
     }
+}
+
+/// Whether a position is before an offset of its file.
+fn is_before(origin: &Origin, position: &Position, from: Option<&(String, u64)>) -> bool {
+    from.is_some_and(|(file, from)| matches!(position, Position::Byte { offset } if offset < from) && origin.shard == *file)
 }
 
 /// A line without the comma of the list that it was cut from.
