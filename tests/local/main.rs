@@ -19,6 +19,10 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod fold;
+mod journal;
+#[path = "../support/ledger.rs"]
+mod ledger;
 mod local_index;
 mod local_search;
 mod memory;
@@ -29,6 +33,7 @@ mod peak;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
 mod query;
+mod resume;
 mod row_changes;
 mod rules;
 #[path = "../support/shelves.rs"]

@@ -13,6 +13,7 @@ use super::units::Span;
 use crate::codec::Rows;
 use crate::error::Error;
 use crate::plan::deletes::of_rows;
+use crate::plan::journal;
 use crate::plan::mapping::{Deletes, Mode};
 use crate::plan::names::default_index;
 use crate::sink::opensearch;
@@ -35,9 +36,9 @@ impl Settings {
         Some(time)
     }
 
-    /// The indices that the rules name, where they can be told without having seen the tables.
+    /// The indices that the rules name, where they can be told without having seen the tables, and that of the journal.
     pub fn indices(&self) -> Vec<String> {
-        self.tables.iter().filter_map(index).collect()
+        self.tables.iter().filter_map(index).chain(self.journal.index.clone()).collect()
     }
 
     /// The indices that rules with tombstones name, where they can be told, and the names of the rules whose indices cannot.
@@ -78,12 +79,12 @@ impl Settings {
         self.tables.iter().filter(|rule| rule.mode == Mode::Latest)
     }
 
-    /// The mappings that the rules name, by index.
+    /// The mappings that the rules name, by index, and that of the journal.
     ///
     /// # Errors
     /// A mapping's file cannot be read, is no JSON object, or belongs to a rule whose index cannot be told.
     pub fn mappings(&self) -> Result<HashMap<String, Value>, Error> {
-        let mut mappings = HashMap::new();
+        let mut mappings: HashMap<_, _> = self.journal.index.iter().map(|index| (index.clone(), journal::mapping())).collect();
         for rule in &self.tables {
             let Some(path) = &rule.mapping else { continue };
             let refuse = |what: String| Error::usage(format!("[[table]] {:?}: mapping {}: {what}", rule.name, path.display()));

@@ -69,7 +69,28 @@ pub struct Folded {
     pub redacted: Vec<u64>,
 }
 
+/// What of a stream that is reduced to its newest revisions is done with one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sifted {
+    /// It is sent.
+    Stands,
+    /// Another one of its document is sent in its place.
+    Superseded,
+    /// Its content is gone.
+    Redacted,
+}
+
 impl Folded {
+    /// Whether a revision is one that has to be sent, for the document to come to what it would come to with all of them. `stood`: it is the one that
+    /// stood last, of those of its version. What the fold knows nothing newer of is sent, also where the newest was redacted and only that is known.
+    pub fn sift(&self, state: State, version: u64, stood: bool) -> Sifted {
+        match self.newest {
+            _ if state == State::Document && self.is_redacted(version) => Sifted::Redacted,
+            Some(newest) if version < newest.version || version == newest.version && !stood => Sifted::Superseded,
+            _ => Sifted::Stands,
+        }
+    }
+
     /// Takes a revision in. Whether it is the one that stands now.
     pub fn take(&mut self, said: Said, version: u64, version_type: VersionType) -> bool {
         match said {

@@ -7,6 +7,8 @@
 
 #[cfg(feature = "local")]
 mod mending;
+#[cfg(feature = "local")]
+pub mod sifting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +29,16 @@ use crate::codec::{self, Content, Decoder};
 use crate::error::{Error, Kind};
 use crate::metrics::{Counts, instruments};
 use crate::operation::Operation;
+#[cfg(feature = "local")]
+use crate::plan::fold::Sifted;
 use crate::plan::ledger::{Ledger, Ticket};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Origin, Position, Record};
 use crate::revision::Revision;
 use crate::sink::Sink;
 use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters};
+#[cfg(feature = "local")]
+use crate::store::fold::Fold;
 
 /// Bytes that are worked on before others have their turn: some milliseconds' work.
 const BREATH: usize = 256 * 1024;
@@ -55,6 +61,9 @@ pub struct Deliver {
     settings: Settings,
     traffic: Traffic,
     account: Account,
+    /// What stands, where only that is sent.
+    #[cfg(feature = "local")]
+    sieve: Option<Fold>,
     /// What the instruments were told last.
     told: Counts,
     /// Bytes that were read and wait to be pushed.
@@ -86,6 +95,8 @@ impl Deliver {
             settings,
             traffic: Traffic::new(sink, Arc::clone(&learned), settings),
             account: Account::new(dead_letters, learned, settings.waits_for_repair),
+            #[cfg(feature = "local")]
+            sieve: None,
             told: Counts::default(),
             ahead: 0,
             worked: 0,
@@ -283,7 +294,16 @@ impl Deliver {
                 self.account.give_up(&claim, fault);
                 self.flush_many_letters().await?;
             }
-            Planned::Operation(operation) => self.send_in_company(operation, claim).await?,
+            Planned::Operation(operation) => {
+                #[cfg(feature = "local")]
+                let sifted = self.sift(&operation, &claim)?;
+                #[cfg(feature = "local")]
+                if sifted != Sifted::Stands {
+                    self.sift_out(sifted, &claim);
+                    return Ok(());
+                }
+                self.send_in_company(operation, claim).await?;
+            }
         }
         Ok(())
     }

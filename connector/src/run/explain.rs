@@ -10,7 +10,7 @@ use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
 use crate::plan::mapping::{Mapping, Mode, Plan, Planned};
 use crate::record::{Fault, Record};
-use crate::revision::{Cells, Change};
+use crate::revision::{Block, Cells, Change};
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
@@ -119,8 +119,8 @@ fn judged(
         Content::Fault(fault) => Planned::Fault(fault),
         Content::Refused(error) => return Err(error),
         Content::Block(block) => {
-            explained.version = Some(block.sequence);
-            intake::plan_block(mapping, block)
+            tell(of_block(explained, block, mapping));
+            return Ok(());
         }
         Content::Revision(revision) => {
             explained.table = Some(revision.table.to_string());
@@ -156,6 +156,16 @@ impl Was {
             Change::Redaction => Self::Redaction,
         }
     }
+}
+
+fn of_block(mut explained: Explained, block: Block, mapping: &Mapping) -> Explained {
+    explained.version = Some(block.sequence);
+    let size = block.summary.0.len();
+    fill(&mut explained, Format::Qldb, intake::plan_block(mapping, block), Was::Put, false);
+    if explained.index.is_some() {
+        explained.reason = format!("a block of the journal, {size} bytes as JSON");
+    }
+    explained
 }
 
 /// `leaves`: the revision does not match the rule's WHERE.
@@ -216,7 +226,7 @@ fn merged(cells: &Cells) -> String {
 pub fn why(reason: Skip) -> &'static str {
     match reason {
         Skip::Control => "a control record of the stream",
-        Skip::BlockSummary => "the journal's own bookkeeping",
+        Skip::BlockSummary => "the journal's own bookkeeping; --journal gives it an index of its own",
         Skip::Filtered => "a delete, and the rule keeps what was deleted",
         Skip::Redacted => "the content of this revision was removed, a newer revision holds the document's state",
         Skip::Unmapped => "there are rules, and none of them is for this table",

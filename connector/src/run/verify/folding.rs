@@ -28,16 +28,16 @@ pub struct Read {
 }
 
 /// Takes records in.
-pub(super) struct Folding {
+pub(in crate::run) struct Folding {
     decoder: Decoder,
     mapping: Mapping,
     /// Whether contents are compared.
     contents: bool,
-    pub(super) read: Read,
+    pub(in crate::run) read: Read,
 }
 
 impl Folding {
-    pub(super) fn new(decoder: Decoder, mapping: Mapping, contents: bool) -> Self {
+    pub(in crate::run) fn new(decoder: Decoder, mapping: Mapping, contents: bool) -> Self {
         Self { decoder, mapping, contents, read: Read::default() }
     }
 
@@ -45,7 +45,7 @@ impl Folding {
     ///
     /// # Errors
     /// What would end a delivery too: two tables in one index, records of which nobody said what they hold. The fold cannot be written.
-    pub(super) fn fold(&mut self, records: &[Record], fold: &mut Fold) -> Result<(), Error> {
+    pub(in crate::run) fn fold(&mut self, records: &[Record], fold: &mut Fold) -> Result<(), Error> {
         fold.together(|fold| records.iter().try_for_each(|record| self.record(record, fold)))
     }
 

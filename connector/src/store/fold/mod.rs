@@ -5,6 +5,7 @@
 
 pub mod differences;
 mod rows;
+mod sifting;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, ToSql, params};
 use serde::{Deserialize, Serialize};
 
+pub use self::sifting::Met;
 use super::dead_letters::stored_message;
 use crate::error::{Error, Kind};
 use crate::plan::cells::Row as Cells;
@@ -72,6 +74,17 @@ pub struct Known {
     pub row: Option<Cells>,
 }
 
+/// What is kept of the revision that stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// Nothing beside what it says: the fold is compared with an index.
+    Nothing,
+    /// Its unit, which will be sent again.
+    Units,
+    /// Where it is, so that it is known again when the stream is read once more; and nothing of rows of cells.
+    Places,
+}
+
 /// The fold of a stream.
 #[derive(Debug)]
 pub struct Fold {
@@ -80,7 +93,7 @@ pub struct Fold {
     by_name: HashMap<Arc<str>, Index>,
     origins: Vec<Arc<Origin>>,
     by_origin: HashMap<Arc<Origin>, i64>,
-    keeps_units: bool,
+    keeps: Keeps,
     /// The indices with rows of cells.
     of_rows: BTreeSet<Index>,
     /// The indices with documents that say that their content was removed.
@@ -107,11 +120,11 @@ CREATE TABLE units (
 
 impl Fold {
     /// An empty fold that holds at most about so many bytes in memory, and the rest in a file of the system's folder for temporary ones (`SQLITE_TMPDIR`,
-    /// else `TMPDIR`), which has no name. `keeps_units`: what stands will be sent again.
+    /// else `TMPDIR`), which has no name.
     ///
     /// # Errors
     /// There is no room for it.
-    pub fn open(memory: usize, keeps_units: bool) -> Result<Self, Error> {
+    pub fn open(memory: usize, keeps: Keeps) -> Result<Self, Error> {
         let open = || {
             let connection = Connection::open("")?;
             // Nothing of it has to survive: no journal, and no waiting for the disk.
@@ -130,7 +143,7 @@ impl Fold {
             by_name: HashMap::new(),
             origins: Vec::new(),
             by_origin: HashMap::new(),
-            keeps_units,
+            keeps,
             of_rows: BTreeSet::new(),
             of_redactions: BTreeSet::new(),
         })
@@ -196,11 +209,18 @@ impl Fold {
         let (mut key, mut content) = before.map_or((None, None), |row| (row.unit, row.content));
         if stands {
             content = saying.content;
-            if self.keeps_units {
-                let unit = unit();
-                let origin = self.origin(&unit.origin);
-                key = Some(keep(&self.connection, key, origin, &unit)?);
-            }
+            key = match self.keeps {
+                Keeps::Nothing => None,
+                Keeps::Units => {
+                    let unit = unit();
+                    let origin = self.origin(&unit.origin);
+                    Some(keep(&self.connection, key, origin, &unit)?)
+                }
+                Keeps::Places => {
+                    let unit = unit();
+                    Some(sifting::place(&unit.origin, &unit.position, unit.unit))
+                }
+            };
         }
         let (version, state) = stored(folded.newest);
         const UPSERT: &str = "INSERT INTO documents (idx, id, version, state, redacted, routing, content, unit)
