@@ -20,6 +20,9 @@ mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
 mod fold;
+mod journal;
+#[path = "../support/ledger.rs"]
+mod ledger;
 mod local_index;
 mod local_search;
 mod memory;

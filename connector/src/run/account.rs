@@ -123,6 +123,10 @@ impl Account {
             }
             News::Poison(poison) => {
                 for p in poison {
+                    for claim in p.covered {
+                        self.counts.compacted += 1;
+                        self.ledger.settle(claim.ticket);
+                    }
                     self.dead_letter(p.claim.refused(&p.operation, p.attempts, p.first, p.error), p.claim.ticket);
                 }
             }

@@ -34,6 +34,7 @@ use crate::plan::fold::Sifted;
 use crate::plan::ledger::{Ledger, Ticket};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Origin, Position, Record};
+use crate::revision::Revision;
 use crate::sink::Sink;
 use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters};
 #[cfg(feature = "local")]
@@ -190,6 +191,7 @@ impl Deliver {
                 message: letter.message.clone().map(Arc::new),
                 format,
                 table,
+                mode: letter.mode,
                 committed: None,
             };
             self.unit(claim, content).await?;
@@ -232,6 +234,7 @@ impl Deliver {
                     message: user_record.message.clone(),
                     format: user_record.format,
                     table: None,
+                    mode: None,
                     committed: None,
                 };
                 self.unit(claim, content).await?;
@@ -241,22 +244,50 @@ impl Deliver {
         Ok(())
     }
 
+    /// Takes in what a unit of a record holds: of a revision each of its plans is a unit of its own. Where the claim is of one mode, only that of this mode.
     async fn unit(&mut self, mut claim: Claim, content: Content) -> Result<(), Error> {
-        self.account.receive(&claim);
-        self.breathe(OPERATION + claim.payload.len()).await;
         let planned = match content {
             Content::Skip(reason) => Planned::Skip(reason),
             Content::Fault(fault) => Planned::Fault(fault),
-            Content::Refused(error) => return Err(error),
+            Content::Refused(error) => {
+                self.account.receive(&claim);
+                return Err(error);
+            }
             Content::Block(block) => {
                 claim.committed = block.committed;
                 intake::plan_block(&self.mapping, block)
             }
             Content::Revision(revision) => {
                 (claim.table, claim.committed) = (Some(revision.table.clone()), revision.committed);
-                intake::plan(&mut self.mapping, revision)?.0
+                return self.revision(claim, revision).await;
             }
         };
+        self.planned(claim, planned).await
+    }
+
+    async fn revision(&mut self, mut claim: Claim, revision: Revision) -> Result<(), Error> {
+        let [first, second] = match intake::plan(&mut self.mapping, revision, claim.mode) {
+            Ok(plans) => plans,
+            Err(error) => {
+                self.account.receive(&claim);
+                return Err(error);
+            }
+        };
+        let second = second.map(|plan| (plan, claim.clone()));
+        if let Some(plan) = first {
+            claim.mode = plan.mode;
+            self.planned(claim, plan.planned).await?;
+        }
+        if let Some((plan, mut claim)) = second {
+            claim.mode = plan.mode;
+            self.planned(claim, plan.planned).await?;
+        }
+        Ok(())
+    }
+
+    async fn planned(&mut self, claim: Claim, planned: Planned) -> Result<(), Error> {
+        self.account.receive(&claim);
+        self.breathe(OPERATION + claim.payload.len()).await;
         match planned {
             Planned::Skip(reason) => self.account.skip(&claim, reason),
             Planned::Fault(fault) => {

@@ -138,7 +138,7 @@ async fn finish(deliver: &mut Deliver, mut resume: Option<&mut Resume>) -> Resul
     }
 }
 
-async fn save(resume: Option<&mut Resume>, deliver: &Deliver) -> Result<(), Error> {
+async fn save(resume: Option<&mut Resume>, deliver: &mut Deliver) -> Result<(), Error> {
     match resume {
         Some(resume) => resume.save(deliver).await,
         None => Ok(()),

@@ -96,6 +96,8 @@ pub struct Fold {
     keeps: Keeps,
     /// The indices with rows of cells.
     of_rows: BTreeSet<Index>,
+    /// The indices with documents that say that their content was removed.
+    of_redactions: BTreeSet<Index>,
 }
 
 /// Bytes of rows that are read at once.
@@ -143,6 +145,7 @@ impl Fold {
             by_origin: HashMap::new(),
             keeps,
             of_rows: BTreeSet::new(),
+            of_redactions: BTreeSet::new(),
         })
     }
 
@@ -186,6 +189,9 @@ impl Fold {
 
     fn taken(&mut self, saying: &Saying<'_>, unit: impl FnOnce() -> Unit) -> rusqlite::Result<()> {
         let index = self.index(saying.index);
+        if saying.said == Said::Is(State::Redacted) {
+            self.of_redactions.insert(index);
+        }
         let before = self.row(index, saying.id)?;
         let mut folded = match &before {
             Some(row) => row.folded(&self.connection, index, saying.id)?,
@@ -223,6 +229,11 @@ impl Fold {
         let values = params![index, saying.id, version, state, !folded.redacted.is_empty(), saying.routing, content, key];
         self.connection.prepare_cached(UPSERT)?.execute(values)?;
         Ok(())
+    }
+
+    /// Whether any document of an index is to say that its content was removed.
+    pub fn has_redactions(&self, index: Index) -> bool {
+        self.of_redactions.contains(&index)
     }
 
     /// What the fold has of a document; `None` where its id is not known.
@@ -278,8 +289,8 @@ impl Fold {
     /// # Errors
     /// The fold cannot be read.
     pub fn documents(&self) -> Result<u64, Error> {
-        const COUNT: &str = "SELECT count(*) FROM documents WHERE state = ?1";
-        self.connection.query_row(COUNT, [number(State::Document)], |row| row.get(0)).map_err(error)
+        const COUNT: &str = "SELECT count(*) FROM documents WHERE state IN (?1, ?2)";
+        self.connection.query_row(COUNT, [number(State::Document), number(State::Redacted)], |row| row.get(0)).map_err(error)
     }
 
     /// The next documents of an index that are deleted with nothing in their place.
@@ -364,7 +375,8 @@ impl Stored {
     }
 
     fn folded(&self, connection: &Connection, index: Index, id: &str) -> rusqlite::Result<Folded> {
-        let state = [State::Document, State::Deleted, State::Tombstone].into_iter().find(|state| number(*state) == self.state);
+        let state =
+            [State::Document, State::Deleted, State::Tombstone, State::Redacted].into_iter().find(|state| number(*state) == self.state);
         let newest = self.version.zip(state).map(|(version, state)| Newest { version, state });
         if !self.has_redacted {
             return Ok(Folded { newest, redacted: Vec::new() });
@@ -385,6 +397,7 @@ fn number(state: State) -> i64 {
         State::Document => 1,
         State::Deleted => 2,
         State::Tombstone => 3,
+        State::Redacted => 4,
     }
 }
 
