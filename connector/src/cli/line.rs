@@ -64,10 +64,7 @@ pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
         };
         return Ok(Scan::Driven(Box::new(Bounded::open(kinesis, reads).await?)));
     }
-    let settings = settings.clone();
-    // What a pipe holds is recognised by its first bytes, and they may take their time.
-    let capture = spawn_blocking(move || capture(&settings)).await.map_err(|_| panicked())??;
-    Ok(capture.into())
+    Ok(capture(settings).await?.into())
 }
 
 /// What it means for the exit code whether a scan is complete; where it is not, that is said. What happened was said when it did.
@@ -81,18 +78,19 @@ pub(super) fn completeness(is_complete: bool, terminal: &Terminal) -> Exit {
 }
 
 /// Opens the captured stream.
-pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
-    match settings.source.required()? {
-        SourceUrl::Stdin => Capture::open("-", Bound::EndsAtStart),
+pub(super) async fn capture(settings: &Settings) -> Result<Capture, Error> {
+    let source = match settings.source.required()? {
+        SourceUrl::Stdin => "-".to_owned(),
         SourceUrl::Path(path) => {
             let path = path.to_str().ok_or_else(|| Error::usage(format!("source: expected a path in UTF-8, found {}", path.display())))?;
-            Capture::open(path, Bound::EndsAtStart)
+            path.to_owned()
         }
-        #[cfg(feature = "kinesis")]
-        url @ SourceUrl::Kinesis(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
-        #[cfg(feature = "kafka")]
-        url @ SourceUrl::Kafka(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
-    }
+        SourceUrl::S3(bucket) => return Capture::in_bucket(bucket, &settings.source.aws, None).await,
+        #[cfg(any(feature = "kinesis", feature = "kafka"))]
+        url => return Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
+    };
+    // What a pipe holds is recognised by its first bytes, and they may take their time.
+    spawn_blocking(move || Capture::open(&source, Bound::EndsAtStart)).await.map_err(|_| panicked())?
 }
 
 /// Opens the sink of a pipeline that lives on. Creates a file where one is to be written; does not reach a server.

@@ -1,4 +1,4 @@
-//! Captured streams: a file, a directory or standard input, recognised by content and read in bounded memory whatever its size.
+//! Captured streams: a file, a directory, standard input, or objects of a bucket, recognised by content and read in bounded memory whatever its size.
 //!
 //! Every record is complete in itself. Damage becomes a record that says so, and reading goes on wherever the format lets it; where it does
 //! not, everything before the damage is handed out first. Never decodes a record, never reads past the length that a file had at the start.
@@ -11,6 +11,7 @@ mod ion_text_layout;
 mod json;
 mod json_record;
 mod kafka_event;
+mod objects;
 mod on_failure;
 mod recognise;
 #[cfg(test)]
@@ -23,9 +24,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use aws_credential_types::provider::SharedCredentialsProvider;
 use bytes::Bytes;
+use tokio::task::spawn_blocking;
 
+use crate::aws::bucket::Bucket;
+use crate::aws::{Aws, Reach};
 use crate::error::{Error, Kind};
+use crate::panics::panicked;
 use crate::record::{Bound, Fault, Message, Origin, Position, Record};
 use crate::source::scan::Page;
 use files::{Entry, Opened, Refused};
@@ -42,6 +48,8 @@ pub struct Capture {
     files: usize,
     notes: Vec<String>,
     broken: Vec<Error>,
+    /// Objects that turned out to be no captured streams when they were opened: how many, and what is said of the first.
+    strangers: (usize, String),
 }
 
 /// A record as a format's framing finds it.
@@ -116,16 +124,7 @@ impl Capture {
             return Err(Error::usage(format!("{source} is a captured stream: it ends, and cannot be followed")).help("read it with sync"));
         }
         let (entries, notes) = files::find(source)?;
-        let mut capture = Self {
-            source: source.to_owned(),
-            waiting: VecDeque::new(),
-            current: None,
-            finished_bytes: 0,
-            total: Some(0),
-            files: 0,
-            notes,
-            broken: Vec::new(),
-        };
+        let mut capture = Self::new(source.to_owned(), notes);
         for entry in entries {
             capture.admit(entry)?;
         }
@@ -137,6 +136,44 @@ impl Capture {
             _ => format!("{source} is a directory without a captured stream; passed over: {}", capture.notes.join(", ")),
         };
         Err(Error::new(Kind::Source, what).help("name the directory or file that holds the captured stream"))
+    }
+
+    /// Opens a captured stream in a bucket: the object of that key, or all in the folder of that name.
+    ///
+    /// The keys, lengths and ETags that the objects have now are where the scan ends. An object of a folder is recognised when its turn comes, so that
+    /// none is fetched twice.
+    ///
+    /// # Errors
+    /// The bucket cannot be listed, holds nothing there, or only what has to be restored first; one object that cannot be read, or is no captured
+    /// stream.
+    pub async fn in_bucket(bucket: &Bucket, aws: &Aws, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
+        let listing = objects::list(bucket, aws, credentials).await?;
+        let named = Bucket { reach: Reach::default(), ..bucket.clone() };
+        let mut capture = Self::new(named.to_string(), listing.notes);
+        if !listing.is_one {
+            capture.total = Some(listing.entries.iter().map(Entry::length).sum());
+            (capture.files, capture.waiting) = (listing.entries.len(), listing.entries.into());
+            return Ok(capture);
+        }
+        let admitted = spawn_blocking(move || {
+            listing.entries.into_iter().try_for_each(|entry| capture.admit(entry))?;
+            Ok(capture)
+        });
+        admitted.await.map_err(|_| panicked())?
+    }
+
+    fn new(source: String, notes: Vec<String>) -> Self {
+        Self {
+            source,
+            waiting: VecDeque::new(),
+            current: None,
+            finished_bytes: 0,
+            total: Some(0),
+            files: 0,
+            notes,
+            broken: Vec::new(),
+            strangers: (0, String::new()),
+        }
     }
 
     /// Bytes of all files, as they are stored; `None` for a pipe, whose length nobody knows.
@@ -167,6 +204,14 @@ impl Capture {
             let current = self.current.as_ref().map_or(0, |input| input.read.load(Ordering::Relaxed));
             return Ok(Some(Page { records, read: self.finished_bytes + current }));
         }
+        if let (count @ 1.., first) = std::mem::take(&mut self.strangers) {
+            if self.files == 0 {
+                let what = format!("{} is a folder without a captured stream; passed over: {count} objects, the first {first}", self.source);
+                self.broken.push(Error::new(Kind::Source, what).help("name the folder or object that holds the captured stream"));
+            } else {
+                tracing::warn!("passed over: {count} objects that are no captured streams, the first {first}");
+            }
+        }
         let broken = std::mem::take(&mut self.broken);
         let count = broken.len();
         match broken.into_iter().next() {
@@ -180,7 +225,7 @@ impl Capture {
     }
 
     /// Recognises a file before the run; a directory's other files are passed over with a note.
-    fn admit(&mut self, entry: Entry) -> Result<(), Error> {
+    fn admit(&mut self, mut entry: Entry) -> Result<(), Error> {
         match (entry.open(), &entry) {
             (Err(Refused::Unreadable(error)), _) => return Err(files::unreadable(&self.label(&entry), &error)),
             (Err(Refused::NotACapture(found)), Entry::File { name, .. }) if !name.is_empty() => {
@@ -199,7 +244,7 @@ impl Capture {
             (Ok(_), Entry::File { name, length, .. }) if !name.is_empty() => self.total = self.total.map(|total| total + length),
             // The only input: kept open, because a pipe can be read only once.
             (Ok(opened), _) => {
-                self.total = if let Entry::File { length, .. } = entry { Some(length) } else { None };
+                self.total = if let Entry::Pipe(_) = entry { None } else { Some(entry.length()) };
                 self.current = Some(self.input(&entry, opened));
                 self.files = 1;
                 return Ok(());
@@ -214,12 +259,17 @@ impl Capture {
         match entry {
             Entry::Pipe(None) => "standard input".to_owned(),
             Entry::File { name, .. } if !name.is_empty() => format!("{}/{name}", self.source.trim_end_matches('/')),
+            Entry::Object(object) => object.label(),
             _ => self.source.clone(),
         }
     }
 
     fn input(&self, entry: &Entry, opened: Opened) -> Input {
-        let shard = if let Entry::File { name, .. } = entry { name.clone() } else { String::new() };
+        let shard = match entry {
+            Entry::File { name, .. } => name.clone(),
+            Entry::Object(object) => object.key().to_owned(),
+            Entry::Pipe(_) => String::new(),
+        };
         let framing = match opened.format {
             // Gzip is taken off before.
             Format::Empty | Format::Gzip => Framing::Empty,
@@ -251,11 +301,21 @@ impl Capture {
             let input = match &mut self.current {
                 Some(input) => input,
                 None => {
-                    let entry = self.waiting.pop_front()?;
+                    let mut entry = self.waiting.pop_front()?;
+                    self.waiting.iter_mut().take(objects::AHEAD).for_each(Entry::begin);
                     match entry.open() {
                         Ok(opened) => {
                             let input = self.input(&entry, opened);
                             self.current.insert(input)
+                        }
+                        Err(Refused::NotACapture(found)) if matches!(entry, Entry::Object(_)) => {
+                            self.finished_bytes += entry.length();
+                            self.files -= 1;
+                            if self.strangers.0 == 0 {
+                                self.strangers.1 = format!("{}: {found}", self.label(&entry));
+                            }
+                            self.strangers.0 += 1;
+                            continue;
                         }
                         Err(refused) => {
                             let name = self.label(&entry);
@@ -324,7 +384,11 @@ impl Input {
         }
         let after = if self.compressed { " of its decompressed content" } else { "" };
         // An input that fails looks to its framing like one that was cut off; this is the real reason.
-        let what = match (self.window.take_failure(), framed) {
+        let failure = self.window.take_failure();
+        if let Some(refusal) = failure.as_ref().and_then(objects::refusal) {
+            return Err(Error::new(Kind::Source, format!("{} cannot be read: {refusal}", self.name)).help(refusal.help.clone()));
+        }
+        let what = match (failure, framed) {
             (Some(failure), _) => {
                 let end = self.window.offset() + self.window.bytes().len() as u64;
                 let how = if self.compressed { "is damaged or cut off" } else { "cannot be read" };
