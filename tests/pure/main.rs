@@ -13,6 +13,7 @@ mod delivery_index;
 mod delivery_log;
 mod delivery_outages;
 mod delivery_panics;
+mod delivery_rate;
 mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]
@@ -22,9 +23,12 @@ mod fixtures;
 mod golden;
 mod health;
 mod instruments;
+mod journal_audit;
 mod lasting;
 mod leases;
 mod leaving_rows;
+#[path = "../support/ledger.rs"]
+mod ledger;
 #[path = "../support/line.rs"]
 mod line;
 #[path = "../support/log.rs"]

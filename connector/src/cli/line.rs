@@ -8,90 +8,24 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 
-use super::Terminal;
+pub(super) use super::opening::{capture, completeness, scan, scan_of_files};
 use crate::codec::ion_json::Rules;
 use crate::codec::{self, Decoder, Journal, Metadata, TableOptions};
-#[cfg(any(feature = "kafka", feature = "kinesis"))]
-use crate::config::OnDataLoss;
 use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};
-use crate::error::{Error, Exit, Kind};
-#[cfg(feature = "kafka")]
-use crate::kafka;
-use crate::panics::panicked;
+use crate::error::{Error, Kind};
 use crate::plan::filter::Filter;
 use crate::plan::mapping::{Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
-use crate::record::Bound;
-#[cfg(feature = "kinesis")]
-use crate::run::bounded::{self, Bounded};
 use crate::run::standing::Standing;
 use crate::run::{deliver, http};
 use crate::sink::Sink;
 use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
 use crate::sink::opensearch::config::Access;
-use crate::source::capture::Capture;
-#[cfg(feature = "kafka")]
-use crate::source::kafka::Topics;
-#[cfg(feature = "kinesis")]
-use crate::source::kinesis::Kinesis;
-use crate::source::scan::Scan;
 use crate::store::checkpoints;
-use crate::store::dead_letters::Place;
-
-/// Opens a source that is read to its end: a captured stream, or topics and streams up to the ends that they have now.
-pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
-    #[cfg(feature = "kafka")]
-    if let SourceUrl::Kafka(address) = settings.source.required()? {
-        let (address, source) = (address.clone(), settings.source.clone());
-        let context = kafka::client::Context::new(&source.properties, &source.aws).await?;
-        let stops = source.on_data_loss == OnDataLoss::Stop;
-        let opened = spawn_blocking(move || Topics::open(&address, &source.properties, &context, stops));
-        return Ok(Scan::Topics(Box::new(opened.await.map_err(|_| panicked())??)));
-    }
-    #[cfg(feature = "kinesis")]
-    if let SourceUrl::Kinesis(address) = settings.source.required()? {
-        let source = &settings.source;
-        let kinesis = Kinesis::connect(address, &source.aws).await?;
-        let reads = bounded::Settings {
-            interval: source.idle_time_between_reads,
-            patience: source.shard_timeout,
-            room: delivery(settings).budget() / 4,
-            stops_on_data_loss: source.on_data_loss == OnDataLoss::Stop,
-        };
-        return Ok(Scan::Driven(Box::new(Bounded::open(kinesis, reads).await?)));
-    }
-    Ok(capture(settings).await?.into())
-}
-
-/// What it means for the exit code whether a scan is complete; where it is not, that is said. What happened was said when it did.
-pub(super) fn completeness(is_complete: bool, terminal: &Terminal) -> Exit {
-    if is_complete {
-        return Exit::Done;
-    }
-    terminal
-        .say("not proven complete: something of the source was lost before it could be read, came meanwhile, or its end was not found\n");
-    Exit::Attention
-}
-
-/// Opens the captured stream.
-pub(super) async fn capture(settings: &Settings) -> Result<Capture, Error> {
-    let source = match settings.source.required()? {
-        SourceUrl::Stdin => "-".to_owned(),
-        SourceUrl::Path(path) => {
-            let path = path.to_str().ok_or_else(|| Error::usage(format!("source: expected a path in UTF-8, found {}", path.display())))?;
-            path.to_owned()
-        }
-        SourceUrl::S3(bucket) => return Capture::in_bucket(bucket, &settings.source.aws, None).await,
-        #[cfg(any(feature = "kinesis", feature = "kafka"))]
-        url => return Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
-    };
-    // What a pipe holds is recognised by its first bytes, and they may take their time.
-    spawn_blocking(move || Capture::open(&source, Bound::EndsAtStart)).await.map_err(|_| panicked())?
-}
+use crate::store::dead_letters;
 
 /// Opens the sink of a pipeline that lives on. Creates a file where one is to be written; does not reach a server.
 pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
@@ -110,6 +44,11 @@ pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
 /// server that is there and says that it cannot just now is waited for by the delivery, as at any other time.
 pub(super) async fn reached_sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
     let SinkUrl::OpenSearch { .. } = settings.sink.url else { return sink(settings).await };
+    Ok(reached_opensearch(settings).await?)
+}
+
+/// The OpenSearch sink, reached in the same way.
+pub(super) async fn reached_opensearch(settings: &Settings) -> Result<Arc<OpenSearch>, Error> {
     let server = opensearch(settings).await?;
     match server.probe().await {
         Err(busy) if busy.kind == Kind::Pending => tracing::warn!("{busy}; going on, it may pass"),
@@ -179,14 +118,14 @@ pub(super) fn refuse_missing(command: &str, file: &File, over: &Overrides) -> Re
 /// It names both.
 pub(super) fn refuse_one_place_for_two(settings: &Settings) -> Result<(), Error> {
     #[cfg(feature = "kafka")]
-    if let (Some(SourceUrl::Kafka(source)), Place::Topic(letters)) = (&settings.source.url, &settings.dead_letters.place)
+    if let (Some(SourceUrl::Kafka(source)), dead_letters::Place::Topic(letters)) = (&settings.source.url, &settings.dead_letters.place)
         && source.topics.includes(&letters.name)
         && letters.servers.split(',').any(|server| source.servers.iter().any(|known| known == server))
     {
         let what = format!("the source {source} includes the topic of the dead letters, {}: each would be read as a record", letters.name);
         return Err(Error::usage(what).help("name another topic for the dead letters, or topics of the source that leave it out"));
     }
-    let letters = if let Place::File(path) = &settings.dead_letters.place { Some(path) } else { None };
+    let letters = if let dead_letters::Place::File(path) = &settings.dead_letters.place { Some(path) } else { None };
     let sink = match &settings.sink.url {
         SinkUrl::BulkFile(path) | SinkUrl::Local(path) => Some(path),
         SinkUrl::OpenSearch { .. } | SinkUrl::BulkStdout => None,
@@ -289,6 +228,7 @@ pub(super) fn delivery(settings: &Settings) -> deliver::Settings {
         request_operations: delivery.request_operations,
         requests_in_flight: delivery.requests_in_flight,
         linger: delivery.linger,
+        max_rate: delivery.max_rate,
         give_up_after: Some(delivery.give_up_after),
         waits_for_repair: false,
         breaker: Some(delivery.breaker),

@@ -15,6 +15,7 @@ use super::objects::Object;
 use super::recognise::{BYTE_ORDER_MARK, Format, recognise, tells};
 use super::window::Window;
 use crate::error::{Error, Kind};
+use crate::plan::resume::Listed;
 
 /// How often a file may be compressed over again.
 const NESTED: usize = 4;
@@ -49,15 +50,6 @@ pub(super) enum Refused {
 }
 
 impl Entry {
-    /// Its bytes as they are stored; 0 where nobody knows.
-    pub(super) fn length(&self) -> u64 {
-        match self {
-            Self::Pipe(_) => 0,
-            Self::File { length, .. } => *length,
-            Self::Object(object) => object.length(),
-        }
-    }
-
     /// Begins to fetch what is far away, before it is opened.
     pub(super) fn begin(&mut self) {
         if let Self::Object(object) = self {
@@ -134,6 +126,17 @@ impl<R: Read> Read for Stepwise<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let step = buffer.len().min(STEP);
         self.0.read(&mut buffer[..step])
+    }
+}
+
+impl Entry {
+    /// What is known of it without opening it; `None` of a pipe.
+    pub(super) fn listed(&self) -> Option<Listed> {
+        match self {
+            Self::Pipe(_) => None,
+            Self::Object(object) => Some(Listed { name: object.key().to_owned(), bytes: object.length() }),
+            Self::File { name, length, .. } => Some(Listed { name: name.clone(), bytes: *length }),
+        }
     }
 }
 

@@ -1,9 +1,10 @@
-//! Captured streams: a file, a directory, standard input, or objects of a bucket, recognised by content and read in bounded memory whatever its size.
+//! Captured streams: a file, a directory, standard input or objects of a bucket, recognised by content and read in bounded memory whatever its size.
 //!
 //! Every record is complete in itself. Damage becomes a record that says so, and reading goes on wherever the format lets it; where it does
 //! not, everything before the damage is handed out first. Never decodes a record, never reads past the length that a file had at the start.
 
 mod files;
+mod input;
 mod ion_binary;
 mod ion_layout;
 mod ion_text;
@@ -13,6 +14,7 @@ mod json_record;
 mod kafka_event;
 mod objects;
 mod on_failure;
+mod opening;
 mod recognise;
 #[cfg(test)]
 mod tests;
@@ -22,21 +24,17 @@ mod window;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use aws_credential_types::provider::SharedCredentialsProvider;
 use bytes::Bytes;
-use tokio::task::spawn_blocking;
 
-use crate::aws::bucket::Bucket;
-use crate::aws::{Aws, Reach};
 use crate::error::{Error, Kind};
-use crate::panics::panicked;
-use crate::record::{Bound, Fault, Message, Origin, Position, Record};
+use crate::record::{Fault, Message, Origin, Position, Record};
 use crate::source::scan::Page;
-use files::{Entry, Opened, Refused};
-use recognise::Format;
-use window::{VALUE_LIMIT, Window};
+use files::{Entry, Refused};
+use input::{Given, Input};
+pub use on_failure::Batch;
+use opening::Strangers;
 
 /// A captured stream that is being read.
 pub struct Capture {
@@ -48,8 +46,27 @@ pub struct Capture {
     files: usize,
     notes: Vec<String>,
     broken: Vec<Error>,
-    /// Objects that turned out to be no captured streams when they were opened: how many, and what is said of the first.
-    strangers: (usize, String),
+    /// The first file that could not be read to its end.
+    first_broken: Option<String>,
+    /// Records of this file that begin before this are passed over.
+    from: Option<(String, u64)>,
+    rereading: Option<Rereading>,
+    /// Records that were read again from their stream, and wait to be handed out.
+    reread: VecDeque<Record>,
+    is_incomplete: bool,
+    strangers: Strangers,
+}
+
+/// Reads the records of a batch again from their stream. May block.
+pub type Rereading = Box<dyn FnMut(&Batch) -> Result<Reread, Error> + Send>;
+
+/// The records of a batch, as far as their stream still holds them.
+#[derive(Debug, Default)]
+pub struct Reread {
+    /// The records, in their order.
+    pub records: Vec<Record>,
+    /// Whether some are not there any more; it has been said.
+    pub is_incomplete: bool,
 }
 
 /// A record as a format's framing finds it.
@@ -61,12 +78,14 @@ struct Framed {
     arrived: Option<u64>,
     damage: Option<Fault>,
     message: Option<Arc<Message>>,
+    /// Records that it stands for, and that are somewhere else.
+    batch: Option<Box<Batch>>,
 }
 
 impl Framed {
     /// A record that is its bytes and nothing more.
     fn new(offset: u64, data: Bytes) -> Self {
-        Self { offset, data, arrived: None, damage: None, message: None }
+        Self { offset, data, arrived: None, damage: None, message: None, batch: None }
     }
 
     /// Bytes that no record could be made of.
@@ -80,105 +99,35 @@ impl Framed {
 struct Broken {
     offset: u64,
     what: String,
-    /// What to do, where it is no damage.
-    help: Option<String>,
 }
 
 impl Broken {
     fn at(offset: u64, what: impl Into<String>) -> Self {
-        Self { offset, what: what.into(), help: None }
+        Self { offset, what: what.into() }
     }
-}
-
-/// One file on the way through its framing.
-struct Input {
-    name: String,
-    origin: Arc<Origin>,
-    framing: Framing,
-    compressed: bool,
-    window: Window,
-    read: Arc<AtomicU64>,
-}
-
-#[derive(Clone)]
-enum Framing {
-    Empty,
-    IonBinary(ion_binary::IonBinary),
-    IonText(ion_text::IonText),
-    ObjectLines,
-    Json(json::Json),
-    RowLines,
-    RowValues(json::Json),
-    Whole,
 }
 
 impl Capture {
-    /// Opens a captured stream: the path of a file or directory, or `-` for standard input.
-    ///
-    /// The lengths that the files have now are where the scan ends.
-    ///
-    /// # Errors
-    /// What does not exist, cannot be read, or is no captured stream; a directory without one; a bound that is none, as a capture ends.
-    pub fn open(source: &str, bound: Bound) -> Result<Self, Error> {
-        if bound == Bound::Never {
-            return Err(Error::usage(format!("{source} is a captured stream: it ends, and cannot be followed")).help("read it with sync"));
-        }
-        let (entries, notes) = files::find(source)?;
-        let mut capture = Self::new(source.to_owned(), notes);
-        for entry in entries {
-            capture.admit(entry)?;
-        }
-        if capture.files > 0 {
-            return Ok(capture);
-        }
-        let what = match capture.notes.len() {
-            0 => format!("{source} is an empty directory"),
-            _ => format!("{source} is a directory without a captured stream; passed over: {}", capture.notes.join(", ")),
-        };
-        Err(Error::new(Kind::Source, what).help("name the directory or file that holds the captured stream"))
+    /// From now on the records of batches that Lambda gave up, and told no more of than where they are, are read again by this.
+    #[must_use]
+    pub fn rereading(mut self, rereading: Rereading) -> Self {
+        self.rereading = Some(rereading);
+        self
     }
 
-    /// Opens a captured stream in a bucket: the object of that key, or all in the folder of that name.
-    ///
-    /// The keys, lengths and ETags that the objects have now are where the scan ends. An object of a folder is recognised when its turn comes, so that
-    /// none is fetched twice.
-    ///
-    /// # Errors
-    /// The bucket cannot be listed, holds nothing there, or only what has to be restored first; one object that cannot be read, or is no captured
-    /// stream.
-    pub async fn in_bucket(bucket: &Bucket, aws: &Aws, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
-        let listing = objects::list(bucket, aws, credentials).await?;
-        let named = Bucket { reach: Reach::default(), ..bucket.clone() };
-        let mut capture = Self::new(named.to_string(), listing.notes);
-        if !listing.is_one {
-            capture.total = Some(listing.entries.iter().map(Entry::length).sum());
-            (capture.files, capture.waiting) = (listing.entries.len(), listing.entries.into());
-            return Ok(capture);
-        }
-        let admitted = spawn_blocking(move || {
-            listing.entries.into_iter().try_for_each(|entry| capture.admit(entry))?;
-            Ok(capture)
-        });
-        admitted.await.map_err(|_| panicked())?
-    }
-
-    fn new(source: String, notes: Vec<String>) -> Self {
-        Self {
-            source,
-            waiting: VecDeque::new(),
-            current: None,
-            finished_bytes: 0,
-            total: Some(0),
-            files: 0,
-            notes,
-            broken: Vec::new(),
-            strangers: (0, String::new()),
-        }
+    /// Whether something that the files stand for could not be read; it has been said.
+    pub fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// Bytes of all files, as they are stored; `None` for a pipe, whose length nobody knows.
     pub fn total(&self) -> Option<u64> {
         self.total
+    }
+
+    /// The first file, by its name inside the source, that could not be read to its end, as far as was read.
+    pub fn first_broken(&self) -> Option<&str> {
+        self.first_broken.as_deref()
     }
 
     /// What was passed over in a directory, and why: for a line to the user before the run.
@@ -204,14 +153,7 @@ impl Capture {
             let current = self.current.as_ref().map_or(0, |input| input.read.load(Ordering::Relaxed));
             return Ok(Some(Page { records, read: self.finished_bytes + current }));
         }
-        if let (count @ 1.., first) = std::mem::take(&mut self.strangers) {
-            if self.files == 0 {
-                let what = format!("{} is a folder without a captured stream; passed over: {count} objects, the first {first}", self.source);
-                self.broken.push(Error::new(Kind::Source, what).help("name the folder or object that holds the captured stream"));
-            } else {
-                tracing::warn!("passed over: {count} objects that are no captured streams, the first {first}");
-            }
-        }
+        self.broken.extend(self.strangers.told(&self.source, self.files == 0));
         let broken = std::mem::take(&mut self.broken);
         let count = broken.len();
         match broken.into_iter().next() {
@@ -224,73 +166,6 @@ impl Capture {
         }
     }
 
-    /// Recognises a file before the run; a directory's other files are passed over with a note.
-    fn admit(&mut self, mut entry: Entry) -> Result<(), Error> {
-        match (entry.open(), &entry) {
-            (Err(Refused::Unreadable(error)), _) => return Err(files::unreadable(&self.label(&entry), &error)),
-            (Err(Refused::NotACapture(found)), Entry::File { name, .. }) if !name.is_empty() => {
-                self.notes.push(format!("{name}: {found}"));
-                return Ok(());
-            }
-            (Err(Refused::NotACapture(found)), _) => {
-                let what = format!(
-                    "{} is not a captured stream: expected Ion binary (E0 01 00 EA), Ion text, row changes of Lindorm or Debezium in \
-                     JSON, JSON lines of Base64 records, a Lambda event, what Lambda wrote to S3 of a batch that it gave up, a GetRecords answer \
-                     or a KPL aggregate, plain or gzipped; {found}",
-                    self.label(&entry)
-                );
-                return Err(Error::new(Kind::Source, what).help("name a file that holds stream records"));
-            }
-            (Ok(_), Entry::File { name, length, .. }) if !name.is_empty() => self.total = self.total.map(|total| total + length),
-            // The only input: kept open, because a pipe can be read only once.
-            (Ok(opened), _) => {
-                self.total = if let Entry::Pipe(_) = entry { None } else { Some(entry.length()) };
-                self.current = Some(self.input(&entry, opened));
-                self.files = 1;
-                return Ok(());
-            }
-        }
-        self.files += 1;
-        self.waiting.push_back(entry);
-        Ok(())
-    }
-
-    fn label(&self, entry: &Entry) -> String {
-        match entry {
-            Entry::Pipe(None) => "standard input".to_owned(),
-            Entry::File { name, .. } if !name.is_empty() => format!("{}/{name}", self.source.trim_end_matches('/')),
-            Entry::Object(object) => object.label(),
-            _ => self.source.clone(),
-        }
-    }
-
-    fn input(&self, entry: &Entry, opened: Opened) -> Input {
-        let shard = match entry {
-            Entry::File { name, .. } => name.clone(),
-            Entry::Object(object) => object.key().to_owned(),
-            Entry::Pipe(_) => String::new(),
-        };
-        let framing = match opened.format {
-            // Gzip is taken off before.
-            Format::Empty | Format::Gzip => Framing::Empty,
-            Format::IonBinary => Framing::IonBinary(ion_binary::IonBinary::default()),
-            Format::IonText => Framing::IonText(ion_text::IonText::default()),
-            Format::ObjectLines => Framing::ObjectLines,
-            Format::Json => Framing::Json(json::Json::default()),
-            Format::RowLines => Framing::RowLines,
-            Format::RowValues => Framing::RowValues(json::Json::rows()),
-            Format::Whole => Framing::Whole,
-        };
-        Input {
-            name: self.label(entry),
-            origin: Arc::new(Origin { stream: self.source.clone(), shard }),
-            framing,
-            compressed: opened.compressed,
-            window: opened.window,
-            read: opened.read,
-        }
-    }
-
     /// Whether the next record can be had without waiting for a pipe.
     fn is_at_hand(&mut self) -> bool {
         self.current.as_mut().is_none_or(Input::is_at_hand)
@@ -298,10 +173,14 @@ impl Capture {
 
     fn next_record(&mut self) -> Option<Record> {
         loop {
+            if let Some(record) = self.reread.pop_front() {
+                return Some(record);
+            }
             let input = match &mut self.current {
                 Some(input) => input,
                 None => {
                     let mut entry = self.waiting.pop_front()?;
+                    entry.begin();
                     self.waiting.iter_mut().take(objects::AHEAD).for_each(Entry::begin);
                     match entry.open() {
                         Ok(opened) => {
@@ -309,16 +188,15 @@ impl Capture {
                             self.current.insert(input)
                         }
                         Err(Refused::NotACapture(found)) if matches!(entry, Entry::Object(_)) => {
-                            self.finished_bytes += entry.length();
+                            self.finished_bytes += entry.listed().map_or(0, |object| object.bytes);
                             self.files -= 1;
-                            if self.strangers.0 == 0 {
-                                self.strangers.1 = format!("{}: {found}", self.label(&entry));
-                            }
-                            self.strangers.0 += 1;
+                            let label = self.label(&entry);
+                            self.strangers.add(&label, &found);
                             continue;
                         }
                         Err(refused) => {
                             let name = self.label(&entry);
+                            self.first_broken = self.first_broken.take().or_else(|| entry.listed().map(|file| file.name));
                             self.broken.push(match refused {
                                 Refused::Unreadable(error) => files::unreadable(&name, &error),
                                 Refused::NotACapture(_) => Error::new(Kind::Source, format!("{name} changed while the directory was read")),
@@ -329,13 +207,43 @@ impl Capture {
                 }
             };
             match input.next() {
-                Ok(Some(record)) => return Some(record),
+                Ok(Some(Given::Record(record))) if is_before(&record.origin, &record.position, self.from.as_ref()) => continue,
+                Ok(Some(Given::Record(record))) => return Some(record),
+                Ok(Some(Given::Batch(offset, _))) if is_before(&input.origin, &Position::Byte { offset }, self.from.as_ref()) => continue,
+                Ok(Some(Given::Batch(offset, batch))) => {
+                    let at = format!("{}: at byte {offset}: {}", input.name, batch.described());
+                    let shard = input.origin.shard.clone();
+                    if let Err(error) = self.read_again(&batch, &at) {
+                        self.first_broken.get_or_insert(shard);
+                        self.broken.push(error);
+                    }
+                    continue;
+                }
                 Ok(None) => {}
-                Err(error) => self.broken.push(error),
+                Err(error) => {
+                    self.first_broken.get_or_insert_with(|| input.origin.shard.clone());
+                    self.broken.push(error);
+                }
             }
+            self.from = None;
             self.finished_bytes += input.read.load(Ordering::Relaxed);
             self.current = None;
         }
+    }
+}
+
+impl Capture {
+    /// Reads the records of a batch from their stream. `at` says which batch, and where it was found.
+    fn read_again(&mut self, batch: &Batch, at: &str) -> Result<(), Error> {
+        let Some(rereading) = &mut self.rereading else {
+            let help = "read them again before the stream's retention ends: aws kinesis get-shard-iterator --shard-iterator-type \
+                        AT_SEQUENCE_NUMBER, then get-records, whose saved answers can be read";
+            return Err(Error::new(Kind::Source, format!("{at}; this build does not read streams")).help(help));
+        };
+        let reread = rereading(batch).map_err(|error| Error { what: format!("{at}: {}", error.what), ..error })?;
+        self.is_incomplete |= reread.is_incomplete;
+        self.reread = reread.records.into();
+        Ok(())
     }
 }
 
@@ -345,79 +253,7 @@ impl fmt::Debug for Capture {
     }
 }
 
-impl Framing {
-    fn next(&mut self, window: &mut Window) -> Result<Option<Framed>, Broken> {
-        match self {
-            Self::Empty => Ok(None),
-            Self::IonBinary(framing) => framing.next(window),
-            Self::IonText(framing) => framing.next(window),
-            Self::ObjectLines => Ok(text::next_line(window)),
-            Self::RowLines => Ok(text::next_line(window).map(without_comma)),
-            Self::Json(framing) | Self::RowValues(framing) => framing.next(window),
-            Self::Whole => whole(window),
-        }
-    }
-}
-
-impl Input {
-    fn is_at_hand(&mut self) -> bool {
-        if !self.window.is_drained() {
-            return true;
-        }
-        let mut framing = self.framing.clone();
-        self.window.suffices(|window| drop(framing.next(window)))
-    }
-
-    fn next(&mut self) -> Result<Option<Record>, Error> {
-        let framed = self.framing.next(&mut self.window);
-        if let Ok(Some(Framed { offset, data, arrived, damage, message })) = framed {
-            // So tools print the value of a message that has none, which is what follows a delete.
-            let is_null = matches!(self.framing, Framing::RowLines | Framing::RowValues(_)) && data == "null";
-            return Ok(Some(Record {
-                origin: Arc::clone(&self.origin),
-                position: Position::Byte { offset },
-                data,
-                arrived,
-                damage,
-                message: message.or_else(|| is_null.then(|| Arc::new(Message { is_null, ..Message::default() }))),
-            }));
-        }
-        let after = if self.compressed { " of its decompressed content" } else { "" };
-        // An input that fails looks to its framing like one that was cut off; this is the real reason.
-        let failure = self.window.take_failure();
-        if let Some(refusal) = failure.as_ref().and_then(objects::refusal) {
-            return Err(Error::new(Kind::Source, format!("{} cannot be read: {refusal}", self.name)).help(refusal.help.clone()));
-        }
-        let what = match (failure, framed) {
-            (Some(failure), _) => {
-                let end = self.window.offset() + self.window.bytes().len() as u64;
-                let how = if self.compressed { "is damaged or cut off" } else { "cannot be read" };
-                format!("{} {how} after byte {end}{after}: {failure}", self.name)
-            }
-            (None, Err(Broken { offset, what, help: Some(help) })) => {
-                return Err(Error::new(Kind::Source, format!("{}: at byte {offset}{after}: {what}", self.name)).help(help));
-            }
-            (None, Err(broken)) => format!("{} is damaged at byte {}{after}: {}", self.name, broken.offset, broken.what),
-            (None, _) => return Ok(None),
-        };
-        Err(Error::new(Kind::Source, what).help(
-            "everything before it was read; capture it again or cut the damage out, and run the same command: nothing is written twice",
-        ))
-    }
-}
-
-/// A line without the comma of the list that it was cut from.
-fn without_comma(framed: Framed) -> Framed {
-    let data = if framed.data.ends_with(b",") { framed.data.slice(..framed.data.len() - 1) } else { framed.data };
-    Framed { data, ..framed }
-}
-
-/// A file that is one record.
-fn whole(window: &mut Window) -> Result<Option<Framed>, Broken> {
-    while window.more() {}
-    match window.bytes().len() {
-        0 => Ok(None),
-        length if length <= VALUE_LIMIT => Ok(Some(Framed::new(window.offset(), window.take(length)))),
-        _ => Err(Broken::at(window.offset(), "expected one record of at most 16 MiB, found more")),
-    }
+/// Whether a position is before an offset of its file.
+fn is_before(origin: &Origin, position: &Position, from: Option<&(String, u64)>) -> bool {
+    from.is_some_and(|(file, from)| matches!(position, Position::Byte { offset } if offset < from) && origin.shard == *file)
 }

@@ -41,8 +41,6 @@ pub(super) struct Listing {
     pub(super) entries: Vec<Entry>,
     /// What stands beside them and is not read, and why.
     pub(super) notes: Vec<String>,
-    /// It is one object, named by its key.
-    pub(super) is_one: bool,
 }
 
 /// The bucket as it is read.
@@ -103,7 +101,7 @@ pub(super) async fn list(bucket: &Bucket, aws: &Aws, credentials: Option<&Shared
     }
     let folder = if prefix.is_empty() || prefix.ends_with(FOLDER) { prefix.clone() } else { format!("{prefix}{FOLDER}") };
     let named = first.as_ref().filter(|first| first.key() == Some(prefix));
-    let mut is_one = named.is_some_and(|named| named.size() > Some(0));
+    let is_one = named.is_some_and(|named| named.size() > Some(0));
     let mut archived = Archived::default();
     if let Some(object) = named.filter(|_| is_one) {
         archived.see(object);
@@ -136,13 +134,12 @@ pub(super) async fn list(bucket: &Bucket, aws: &Aws, credentials: Option<&Shared
     archived.refuse(bucket)?;
     if let Some(empty) = named.filter(|_| entries.is_empty()) {
         entries.extend(entry(&shelf, empty));
-        is_one = true;
     }
     if entries.is_empty() {
         let near = first.as_ref().and_then(|first| first.key()).filter(|key| !key.starts_with(&folder));
         return Err(nothing(bucket, near));
     }
-    Ok(Listing { entries, notes, is_one })
+    Ok(Listing { entries, notes })
 }
 
 /// One page of the list of objects, and where the next one begins.
@@ -207,7 +204,8 @@ const RESTORE: &str = "restore what is archived (aws s3api restore-object), and 
 fn nothing(bucket: &Bucket, near: Option<&str>) -> Error {
     let Bucket { name, prefix, .. } = bucket;
     if prefix.is_empty() {
-        return Error::new(Kind::Source, format!("source: {bucket} is an empty bucket")).help("name the bucket that holds the captured stream");
+        return Error::new(Kind::Source, format!("source: {bucket} is an empty bucket"))
+            .help("name the bucket that holds the captured stream");
     }
     let what = format!("source: {bucket} does not exist: the bucket {name} has no object of that key and none in a folder of that name");
     let error = Error::new(Kind::Source, what);
@@ -233,10 +231,12 @@ where
 /// What to do where the bucket is in another region.
 fn region<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<String> {
     let SdkError::ServiceError(service) = error else { return None };
-    let is_elsewhere = matches!(service.err().code(), Some("PermanentRedirect" | "AuthorizationHeaderMalformed" | "IllegalLocationConstraintException"));
+    let is_elsewhere =
+        matches!(service.err().code(), Some("PermanentRedirect" | "AuthorizationHeaderMalformed" | "IllegalLocationConstraintException"));
     let region = service.raw().headers().get("x-amz-bucket-region");
     let named = region.map_or_else(|| "?region=…".to_owned(), |region| format!("?region={region}"));
-    (is_elsewhere || service.raw().status().as_u16() == 301).then(|| format!("the bucket is in another region: add {named} to the s3:// URL"))
+    (is_elsewhere || service.raw().status().as_u16() == 301)
+        .then(|| format!("the bucket is in another region: add {named} to the s3:// URL"))
 }
 
 impl Object {

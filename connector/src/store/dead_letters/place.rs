@@ -146,7 +146,8 @@ fn bucket(text: &str, expected: &str) -> Result<Bucket, Error> {
 }
 
 fn parsed(text: &str, expected: &str) -> Result<Url, Error> {
-    let url = Url::parse(text).map_err(|error| Error::usage(format!("{expected}, found {:?}", without_credentials(text))).help(error.to_string()))?;
+    let url = Url::parse(text)
+        .map_err(|error| Error::usage(format!("{expected}, found {:?}", without_credentials(text))).help(error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(
             Error::usage(format!("{expected}, found a user name or a password in it")).help("credentials come from the AWS environment")
