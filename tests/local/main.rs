@@ -21,6 +21,7 @@ mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
 mod fold;
+mod guides;
 mod journal;
 #[path = "../support/ledger.rs"]
 mod ledger;
