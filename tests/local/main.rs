@@ -20,6 +20,7 @@ mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
 mod fold;
+mod histories;
 mod journal;
 #[path = "../support/ledger.rs"]
 mod ledger;
