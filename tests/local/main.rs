@@ -7,6 +7,7 @@ mod conformance;
 #[path = "../support/command.rs"]
 mod command;
 
+mod archive;
 mod bulk_file;
 mod cells;
 mod checkpoint_commands;
