@@ -22,6 +22,7 @@ mod debezium;
 mod dice;
 mod fold;
 mod guides;
+mod histories;
 mod journal;
 #[path = "../support/ledger.rs"]
 mod ledger;
