@@ -14,6 +14,7 @@ pub mod fingerprint;
 pub mod fold;
 pub mod health;
 pub mod inference;
+pub mod journal;
 pub mod lease;
 pub mod ledger;
 pub mod limits;
