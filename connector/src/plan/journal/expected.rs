@@ -36,7 +36,8 @@ impl Seen {
         }
     }
 
-    fn from_byte(byte: u8) -> Self {
+    /// As it was stored.
+    pub fn stored(byte: u8) -> Self {
         Self::ALL.get(usize::from(byte)).copied().unwrap_or(Self::Not)
     }
 }
@@ -78,7 +79,7 @@ impl Expected {
         let mut is_listed = false;
         for place in self.0.chunks_exact_mut(1 + LENGTH).filter(|place| place[1..] == *hash.as_bytes()) {
             is_listed = true;
-            let before = Seen::from_byte(place[0]);
+            let before = Seen::stored(place[0]);
             if before != Seen::System {
                 place[0] = before.max(how) as u8;
             }
@@ -89,13 +90,13 @@ impl Expected {
     /// Takes over what a copy of the same block has seen.
     pub fn join(&mut self, other: &Self) {
         for place in other.0.chunks_exact(1 + LENGTH).filter(|place| place[0] > Seen::Not as u8) {
-            self.see(&Hash::new(&place[1..]), Seen::from_byte(place[0]));
+            self.see(&Hash::new(&place[1..]), Seen::stored(place[0]));
         }
     }
 
     /// How each was seen.
     pub fn states(&self) -> impl Iterator<Item = Seen> {
-        self.0.chunks_exact(1 + LENGTH).map(|place| Seen::from_byte(place[0]))
+        self.0.chunks_exact(1 + LENGTH).map(|place| Seen::stored(place[0]))
     }
 }
 
