@@ -3,6 +3,7 @@
 
 #[path = "../support/aws.rs"]
 mod aws;
+mod batches;
 #[path = "../support/command.rs"]
 mod command;
 mod connecting;

@@ -29,6 +29,7 @@ mod peak;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
 mod query;
+mod resume;
 mod row_changes;
 mod rules;
 #[path = "../support/shelves.rs"]

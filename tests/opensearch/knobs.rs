@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -51,6 +51,7 @@ knobs! {
     "DeliverySection" "request_operations" no_request_has_more_operations,
     "DeliverySection" "requests_in_flight" no_more_requests_are_under_way,
     "DeliverySection" "linger" operations_wait_for_company_for_as_long_as_is_said,
+    "DeliverySection" "max_rate" no_second_has_more_operations,
     "DeliverySection" "gzip" bodies_are_compressed_or_not,
     "DeliverySection" "give_up_after" a_run_gives_up_when_it_is_said_to,
     "DeliverySection" "grace" what_is_under_way_gets_the_grace_time_when_the_work_ends,
@@ -350,6 +351,17 @@ async fn operations_wait_for_company_for_as_long_as_is_said() {
         assert_eq!(ended.await.unwrap(), Some(0));
         assert_eq!((server.documents("t").len(), server.bulks().len() == 1), (1_500, !at_once), "{linger}");
     }
+}
+
+async fn no_second_has_more_operations() {
+    let server = Scripted::start().await;
+    server.add_index("t-000001", Some("t"));
+    let started = Instant::now();
+    let run = run_on(server, "[delivery]\nmax_rate = 10\n", &many(30, 1), &[]).await;
+    let counts: Vec<usize> = run.server.bulks().iter().map(|request| request.operations().len()).collect();
+    assert_eq!(counts, [10, 10, 10]);
+    // The first go at once, the others each a second later.
+    assert!(started.elapsed() >= Duration::from_secs(2));
 }
 
 async fn bodies_are_compressed_or_not() {

@@ -69,6 +69,7 @@ fn every_key_of_the_example_that_has_a_default_stands_with_it() {
         "large",
         "listen",
         "group",
+        "index",
     ];
     let before_the_rules = config::example().split("\n#[[table]]").next().unwrap().to_owned();
     // Properties of a client have names with dots in quotes.
@@ -87,6 +88,7 @@ fn every_key_of_the_example_can_be_uncommented_and_every_key_of_the_schema_is_in
     let tables = [("", "/properties"), ("/source", "/$defs/SourceSection/properties"), ("/sink", "/$defs/SinkSection/properties")];
     let more = [
         ("/sink/aws", "/$defs/Aws/properties"),
+        ("/journal", "/$defs/JournalSection/properties"),
         ("/delivery", "/$defs/DeliverySection/properties"),
         ("/dead_letters", "/$defs/DeadLettersSection/properties"),
         ("/dead_letters/aws", "/$defs/Aws/properties"),
@@ -102,7 +104,7 @@ fn every_key_of_the_example_can_be_uncommented_and_every_key_of_the_schema_is_in
 #[test]
 fn every_key_is_documented_and_its_documentation_ends_with_its_default() {
     let schema = serde_json::from_str::<serde_json::Value>(&config::schema()).unwrap();
-    for section in ["SourceSection", "SinkSection", "Aws", "DeliverySection", "DeadLettersSection", "TableRule"] {
+    for section in ["SourceSection", "SinkSection", "Aws", "JournalSection", "DeliverySection", "DeadLettersSection", "TableRule"] {
         for (key, property) in schema.pointer(&format!("/$defs/{section}/properties")).unwrap().as_object().unwrap() {
             let text = property["description"].as_str().unwrap_or_default();
             let last = text.split("Default: ").nth(1).is_some_and(|default| default.ends_with('.'));

@@ -13,6 +13,7 @@ mod delivery_index;
 mod delivery_log;
 mod delivery_outages;
 mod delivery_panics;
+mod delivery_rate;
 mod delivery_replay;
 mod delivery_sync;
 #[path = "../support/dice.rs"]

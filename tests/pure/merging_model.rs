@@ -146,6 +146,7 @@ fn settings(dice: &mut Dice) -> Settings {
         request_operations: dice.between(1, 9),
         requests_in_flight: dice.between(1, 4),
         linger: Duration::from_millis(dice.below(500) as u64),
+        max_rate: None,
         give_up_after: None,
         waits_for_repair: false,
         breaker: None,

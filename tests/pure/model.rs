@@ -16,6 +16,7 @@ use revsync::operation::Operation;
 use revsync::plan::breaker::Thresholds;
 use revsync::plan::mapping::{Deletes, Mapping, Rule};
 use revsync::plan::outcome::Reply;
+use revsync::plan::rate::PerSecond;
 use revsync::plan::tombstone;
 use revsync::record::{Origin, Position, Record, SequenceNumber};
 use revsync::run::deliver::{Deliver, Settings};
@@ -180,6 +181,7 @@ fn settings(dice: &mut Dice) -> Settings {
         request_operations: dice.between(1, 9),
         requests_in_flight: dice.between(1, 4),
         linger: Duration::from_millis(dice.below(500) as u64),
+        max_rate: if dice.percent(25) { PerSecond::new(dice.between(5, 500) as u32) } else { None },
         give_up_after: None,
         waits_for_repair: false,
         // Here documents are to be blamed, and not their index.
@@ -523,7 +525,7 @@ fn the_local_index_comes_to_the_fold_too() {
         runtime.block_on(async {
             let mut dice = Dice::new(seed);
             let stream = Stream::new(&mut dice, false);
-            let bench = Bench::with(Settings { linger: Duration::from_millis(1), ..settings(&mut dice) });
+            let bench = Bench::with(Settings { linger: Duration::from_millis(1), max_rate: None, ..settings(&mut dice) });
             let local = Arc::new(Local::open(&bench.letters_folder().join("index.db")).unwrap());
             let mapping = Mapping::new(rules(&mut dice)).unwrap();
             let mut line = Deliver::new(Decoder::default(), mapping, local.clone(), bench.store.clone(), bench.settings);

@@ -71,6 +71,8 @@ pub(crate) struct Block {
     pub revisions: Vec<Revision>,
     /// The statements that it ran.
     pub statements: Vec<String>,
+    /// The block as it was before content was taken out of it.
+    pub before: Option<Element>,
 }
 
 /// One strand of a ledger.
@@ -115,6 +117,15 @@ impl Ledger {
     /// The same strand with only these of its blocks, by their place.
     pub(crate) fn part(&self, places: Range<usize>) -> Self {
         Self { blocks: self.blocks[places].to_vec(), ..self.clone() }
+    }
+
+    /// The same strand as it was before its redactions were carried out: what was delivered or exported then.
+    pub(crate) fn before_redactions(&self) -> Self {
+        let mut ledger = self.clone();
+        for block in &mut ledger.blocks {
+            block.value = block.before.take().unwrap_or_else(|| block.value.clone());
+        }
+        ledger
     }
 
     /// Every revision of a document, in the order of the journal.
@@ -280,7 +291,7 @@ impl Maker {
         ));
         let value = sealed(&value, &self.previous);
         self.previous = value.as_struct().unwrap().get("blockHash").unwrap().as_lob().unwrap().to_vec();
-        Block { sequence, time, value, revisions, statements }
+        Block { sequence, time, value, revisions, statements, before: None }
     }
 
     /// A document that is there and was not touched yet, or a new one.
@@ -342,7 +353,8 @@ fn redact(earlier: &mut [Block]) -> Option<String> {
         let address = value.get("blockAddress").unwrap();
         let redacted =
             format!(r#"{{blockAddress:{address},tableId:{table_id},documentId:"{}",version:{}}}"#, revision.id, revision.version);
-        block.value = without(value, "revisions").clone_builder().with_field("revisions", list).build().into();
+        let redacted_value = without(value, "revisions").clone_builder().with_field("revisions", list).build().into();
+        block.before = Some(std::mem::replace(&mut block.value, redacted_value));
         return Some(redacted);
     }
     None

@@ -24,9 +24,12 @@ use crate::plan::filter::Filter;
 use crate::plan::mapping::{Mapping, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
+use crate::plan::resume::{Listed, Place};
 use crate::record::Bound;
 #[cfg(feature = "kinesis")]
 use crate::run::bounded::{self, Bounded};
+#[cfg(feature = "kinesis")]
+use crate::run::rereading;
 use crate::run::standing::Standing;
 use crate::run::{deliver, http};
 use crate::sink::Sink;
@@ -40,7 +43,7 @@ use crate::source::kafka::Topics;
 use crate::source::kinesis::Kinesis;
 use crate::source::scan::Scan;
 use crate::store::checkpoints;
-use crate::store::dead_letters::Place;
+use crate::store::dead_letters;
 
 /// Opens a source that is read to its end: a captured stream, or topics and streams up to the ends that they have now.
 pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
@@ -64,9 +67,25 @@ pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
         };
         return Ok(Scan::Driven(Box::new(Bounded::open(kinesis, reads).await?)));
     }
+    scan_of_files(settings, |_| Ok(Place { file: 0, offset: 0 })).await
+}
+
+/// Opens a captured stream where `from` says, which is told its files.
+pub(super) async fn scan_of_files(
+    settings: &Settings,
+    from: impl FnOnce(&[Listed]) -> Result<Place, Error> + Send + 'static,
+) -> Result<Scan, Error> {
+    #[cfg(feature = "kinesis")]
+    let rereading = {
+        let source = &settings.source;
+        let reads = rereading::Settings { interval: source.idle_time_between_reads, patience: source.shard_timeout };
+        rereading::rereading(source.aws.clone(), reads)
+    };
     let settings = settings.clone();
     // What a pipe holds is recognised by its first bytes, and they may take their time.
-    let capture = spawn_blocking(move || capture(&settings)).await.map_err(|_| panicked())??;
+    let capture = spawn_blocking(move || capture_from(&settings, from)).await.map_err(|_| panicked())??;
+    #[cfg(feature = "kinesis")]
+    let capture = capture.rereading(rereading);
     Ok(capture.into())
 }
 
@@ -82,11 +101,16 @@ pub(super) fn completeness(is_complete: bool, terminal: &Terminal) -> Exit {
 
 /// Opens the captured stream.
 pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
+    capture_from(settings, |_| Ok(Place { file: 0, offset: 0 }))
+}
+
+/// Opens the captured stream where `from` says, which is told its files.
+fn capture_from(settings: &Settings, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Capture, Error> {
     match settings.source.required()? {
-        SourceUrl::Stdin => Capture::open("-", Bound::EndsAtStart),
+        SourceUrl::Stdin => Capture::open_from("-", Bound::EndsAtStart, from),
         SourceUrl::Path(path) => {
             let path = path.to_str().ok_or_else(|| Error::usage(format!("source: expected a path in UTF-8, found {}", path.display())))?;
-            Capture::open(path, Bound::EndsAtStart)
+            Capture::open_from(path, Bound::EndsAtStart, from)
         }
         #[cfg(feature = "kinesis")]
         url @ SourceUrl::Kinesis(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
@@ -112,6 +136,11 @@ pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
 /// server that is there and says that it cannot just now is waited for by the delivery, as at any other time.
 pub(super) async fn reached_sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {
     let SinkUrl::OpenSearch { .. } = settings.sink.url else { return sink(settings).await };
+    Ok(reached_opensearch(settings).await?)
+}
+
+/// The OpenSearch sink, reached in the same way.
+pub(super) async fn reached_opensearch(settings: &Settings) -> Result<Arc<OpenSearch>, Error> {
     let server = opensearch(settings).await?;
     match server.probe().await {
         Err(busy) if busy.kind == Kind::Pending => tracing::warn!("{busy}; going on, it may pass"),
@@ -181,14 +210,14 @@ pub(super) fn refuse_missing(command: &str, file: &File, over: &Overrides) -> Re
 /// It names both.
 pub(super) fn refuse_one_place_for_two(settings: &Settings) -> Result<(), Error> {
     #[cfg(feature = "kafka")]
-    if let (Some(SourceUrl::Kafka(source)), Place::Topic(letters)) = (&settings.source.url, &settings.dead_letters.place)
+    if let (Some(SourceUrl::Kafka(source)), dead_letters::Place::Topic(letters)) = (&settings.source.url, &settings.dead_letters.place)
         && source.topics.includes(&letters.name)
         && letters.servers.split(',').any(|server| source.servers.iter().any(|known| known == server))
     {
         let what = format!("the source {source} includes the topic of the dead letters, {}: each would be read as a record", letters.name);
         return Err(Error::usage(what).help("name another topic for the dead letters, or topics of the source that leave it out"));
     }
-    let letters = if let Place::File(path) = &settings.dead_letters.place { Some(path) } else { None };
+    let letters = if let dead_letters::Place::File(path) = &settings.dead_letters.place { Some(path) } else { None };
     let sink = match &settings.sink.url {
         SinkUrl::BulkFile(path) | SinkUrl::Local(path) => Some(path),
         SinkUrl::OpenSearch { .. } | SinkUrl::BulkStdout => None,
@@ -291,6 +320,7 @@ pub(super) fn delivery(settings: &Settings) -> deliver::Settings {
         request_operations: delivery.request_operations,
         requests_in_flight: delivery.requests_in_flight,
         linger: delivery.linger,
+        max_rate: delivery.max_rate,
         give_up_after: Some(delivery.give_up_after),
         waits_for_repair: false,
         breaker: Some(delivery.breaker),

@@ -214,6 +214,9 @@ pub(crate) struct DeliveryOptions {
     /// How long an operation waits for others to fill its request [default: 200ms]
     #[arg(long, value_name = "TIME", env = "REVSYNC_LINGER", hide_env_values = true)]
     pub linger: Option<Span>,
+    /// The most operations that are sent in a second, retries among them: spares a cluster that others use too; 0 sets no limit [default: 0]
+    #[arg(long, value_name = "NUMBER", env = "REVSYNC_MAX_RATE", hide_env_values = true)]
+    pub max_rate: Option<u32>,
     /// Send requests uncompressed
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new(),
         hide_possible_values = true, value_name = "BOOL", env = "REVSYNC_NO_GZIP", hide_env_values = true)]
@@ -253,6 +256,14 @@ pub(crate) struct CheckpointOptions {
     /// Where checkpoints are: sink, the sink itself, or file:PATH [default: sink]
     #[arg(long, value_name = "PLACE", env = "REVSYNC_CHECKPOINTS", hide_env_values = true)]
     pub checkpoints: Option<String>,
+}
+
+/// How a source is read that is files.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LoadOptions {
+    /// Go on where an earlier run with --resume was interrupted, file and byte; how far it is, is saved about once a second with the checkpoints
+    #[arg(long, env = "REVSYNC_RESUME", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    pub resume: bool,
 }
 
 /// How a pipeline that lives on ends.
@@ -387,6 +398,7 @@ impl Overriding for DeliveryOptions {
         over.request_operations = self.request_operations;
         over.requests_in_flight = self.requests_in_flight;
         over.linger = self.linger;
+        over.max_rate = self.max_rate;
         over.gzip = self.no_gzip.map(|no| !no);
         over.give_up_after = self.give_up_after;
         over.request_timeout = self.request_timeout;

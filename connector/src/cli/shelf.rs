@@ -42,6 +42,34 @@ pub(super) async fn ends(settings: &Settings) -> Result<(Arc<dyn Sink>, Arc<dyn 
     }
 }
 
+/// The sink of a scan that can be gone on with, which is reached, and the place where it is saved how far it is.
+///
+/// # Errors
+/// As [`ends`]; bulk lines, of which every run writes all anew; a server that does not let us in.
+pub(super) async fn ends_of_scan(settings: &Settings) -> Result<(Arc<dyn Sink>, Arc<dyn Shelf>), Error> {
+    if let SinkUrl::BulkFile(_) | SinkUrl::BulkStdout = &settings.sink.url {
+        let what = format!("--resume: {} is written anew by every run, and would lose what an interrupted one wrote", settings.sink.url);
+        return Err(Error::usage(what).help("leave --resume out"));
+    }
+    if let Place::File(path) = &settings.checkpoints.place {
+        let shelf = ShelfFile::open(path)?;
+        return Ok((line::reached_sink(settings).await?, Arc::new(shelf)));
+    }
+    match &settings.sink.url {
+        #[cfg(feature = "local")]
+        SinkUrl::Local(path) => {
+            let local = Arc::new(crate::sink::local::Local::open(path)?);
+            Ok((local.clone(), local))
+        }
+        SinkUrl::OpenSearch { .. } => {
+            refuse_serverless(settings)?;
+            let server = line::reached_opensearch(settings).await?;
+            Ok((server.clone(), Arc::new(InOpenSearch::new(server, INDEX))))
+        }
+        _ => Err(no_place(settings)),
+    }
+}
+
 /// The place alone, of which there has to be one already. `writes` says whether anything is to be changed there.
 ///
 /// # Errors

@@ -217,9 +217,14 @@ impl<'a> Reader<'a> {
     /// The last value as a record of its own, with the tables that it needs.
     pub(super) fn last_by_itself(&self) -> Vec<u8> {
         let value = &self.last[..self.last.len() - self.rest.0.len()];
-        let mut record = self.context.iter().flatten().copied().collect::<Vec<_>>().concat();
+        let mut record = self.context();
         record.extend_from_slice(value);
         record
+    }
+
+    /// The marker and the tables that the last value needs; empty unless they are kept.
+    pub(super) fn context(&self) -> Vec<u8> {
+        self.context.iter().flatten().copied().collect::<Vec<_>>().concat()
     }
 
     /// What was read last is a part of the context of what follows.
@@ -313,6 +318,17 @@ pub fn items(value: Value<'_>) -> impl Iterator<Item = Result<Value<'_>, Fault>>
         }
         None
     })
+}
+
+/// The next item of a list's bytes, and its bytes as a whole.
+pub(super) fn next_item<'a>(rest: &mut Bytes<'a>) -> Result<Option<(Value<'a>, &'a [u8])>, Fault> {
+    while !rest.0.is_empty() {
+        let before = rest.0;
+        if let Some(value) = rest.value()? {
+            return Ok(Some((value, &before[..before.len() - rest.0.len()])));
+        }
+    }
+    Ok(None)
 }
 
 /// A field's name.

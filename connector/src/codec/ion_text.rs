@@ -51,11 +51,12 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    /// Reads a text, up to where more than `most` of its values are no records of a stream: what comes then is not looked at.
+    /// Reads a text, up to where more than `most` of its values are neither records of a stream nor blocks: what comes then is not looked at.
     pub(super) fn new(text: &str, most: usize) -> Self {
         let (mut binary, mut ends, mut faults, mut others) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for (element, place) in elements(text).zip(0..) {
-            let is_record = |element: &Element| element.as_struct().is_some_and(|fields| fields.get("recordType").is_some());
+            let has = |element: &Element, name| element.as_struct().is_some_and(|fields| fields.get(name).is_some());
+            let is_record = |element: &Element| has(element, "recordType") || has(element, "blockAddress");
             others += usize::from(!element.as_ref().is_ok_and(is_record));
             match element.and_then(|element| encode(&element)) {
                 Ok(value) => {

@@ -55,7 +55,7 @@ fn is_json(payload: &[u8]) -> bool {
 
 fn unknown(kind: &str, found: &str) -> Fault {
     let reason = format!(
-        "expected a record of QLDB ({{qldbStreamArn, recordType, payload}} in Ion), Lindorm ({{op, table, ts, data}} in JSON) or Debezium \
+        "expected a record of QLDB ({{qldbStreamArn, recordType, payload}} in Ion, or a block of its journal), Lindorm ({{op, table, ts, data}} in JSON) or Debezium \
          ({{op, before, after, source}} in JSON, alone or as payload), {found}"
     );
     Fault::new(kind, reason)
@@ -74,6 +74,8 @@ pub(super) fn schema_registry(payload: &[u8]) -> Option<Fault> {
 #[derive(Default)]
 struct Seen {
     record_type: bool,
+    /// `blockAddress` and `transactionId`, which a block of a journal has.
+    block: [bool; 2],
     /// `op` as a text.
     op: bool,
     /// `data` as a list.
@@ -126,6 +128,8 @@ impl Seen {
     fn member(&mut self, name: &[u8], first: Option<u8>) {
         match name {
             b"\"recordType\"" | b"\"qldbStreamArn\"" => self.record_type = true,
+            b"\"blockAddress\"" => (self.block[0], self.others) = (true, self.others + 1),
+            b"\"transactionId\"" => (self.block[1], self.others) = (true, self.others + 1),
             b"\"op\"" => self.op = first == Some(b'"'),
             b"\"data\"" => self.data = first == Some(b'['),
             b"\"source\"" => (self.source, self.images) = (true, true),
@@ -141,7 +145,7 @@ impl Seen {
     }
 
     fn format(&self) -> Option<Format> {
-        if self.record_type {
+        if self.record_type || self.depth == 0 && self.block == [true, true] {
             return Some(Format::Qldb);
         }
         if self.op && self.data {

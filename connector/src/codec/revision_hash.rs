@@ -21,10 +21,17 @@ const ENVELOPE_DEPTH: usize = 3;
 /// no more.
 const MAX_HASHED_VALUES: usize = 1 << 17;
 
-/// A value, the only one of a record by itself, as ion-rs reads it. One that nests too deeply is not read: ion-rs builds elements recursively.
-pub(super) fn element(record: &[u8], value: Value<'_>) -> Option<Element> {
+/// What is at this path of a value, the only one of a record by itself, as ion-rs reads it. One that nests too deeply is not read: ion-rs builds
+/// elements recursively.
+pub(super) fn element(record: &[u8], value: Value<'_>, path: &[&str]) -> Option<Element> {
     is_small(value, MAX_DEPTH + ENVELOPE_DEPTH, &mut 0)?;
-    guarded(|| Reader::new(Binary, record).ok()?.read_next_element().ok()?).ok()
+    let whole = guarded(|| Reader::new(Binary, record).ok()?.read_next_element().ok()?).ok()?;
+    path.iter().try_fold(whole, |parent, name| member(&parent, name))
+}
+
+/// Of a repeated member the last counts, as it does for what is written: a hash must not vouch for another one.
+fn member(parent: &Element, name: &str) -> Option<Element> {
+    parent.as_struct()?.get_all(name).last().cloned()
 }
 
 fn is_small(value: Value<'_>, levels: usize, count: &mut usize) -> Option<()> {
@@ -38,7 +45,7 @@ fn is_small(value: Value<'_>, levels: usize, count: &mut usize) -> Option<()> {
     }
 }
 
-/// Checks a revision. A redacted one has its `dataHash` in place of the data's hash. How the hash of a deletion is made is not published, so
+/// Checks a revision, which `element` reads. A redacted one has its `dataHash` in place of the data's hash. How the hash of a deletion is made is not published, so
 /// it stays unchecked.
 ///
 /// # Errors
@@ -60,12 +67,9 @@ pub(super) fn verify(
             "expected a revision that can be hashed, found Ion that cannot be read as a whole, or one of too many values",
         )
     };
-    let element = element().ok_or_else(unreadable)?;
-    // Of a repeated member the last counts, as it does for what is written: a hash must not vouch for another one.
-    let member = |parent: Option<&Element>, name: &str| parent?.as_struct()?.get_all(name).last().cloned();
-    let revision = member(member(Some(&element), "payload").as_ref(), "revision");
+    let revision = element().ok_or_else(unreadable)?;
     let hash_of = |name: &str| {
-        let value = member(revision.as_ref(), name);
+        let value = member(&revision, name);
         guarded(|| Some(ion_rs::ion_hash::sha256(value.as_ref()?).ok()?.to_vec())).map_err(|_| unreadable())
     };
     let metadata = hash_of("metadata")?;

@@ -203,6 +203,9 @@ pub struct DeliverySection {
     pub requests_in_flight: u32,
     /// How long an operation waits for others to fill its request. Default: `200ms`.
     pub linger: Span,
+    /// The most operations that are sent in a second, those that are sent again among them; spares a cluster that others use too. A request has no
+    /// more then than one second takes. `0` sets no limit. Default: `0`.
+    pub max_rate: u32,
     /// Whether requests are compressed. Default: `true`.
     pub gzip: bool,
     /// How long to go on without any progress before giving up with exit code 2; nothing is lost then. Default: `5m`.
@@ -226,6 +229,7 @@ impl Default for DeliverySection {
             request_operations: 2000,
             requests_in_flight: 4,
             linger: Span(Duration::from_millis(200)),
+            max_rate: 0,
             gzip: true,
             give_up_after: Span(Duration::from_secs(5 * 60)),
             request_timeout: Span(Duration::from_secs(30)),

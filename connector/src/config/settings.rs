@@ -16,6 +16,7 @@ use crate::kafka::{Properties, Property, is_secret};
 use crate::plan::breaker::Thresholds;
 use crate::plan::checkpoint::Start;
 use crate::plan::pace::SOONEST;
+use crate::plan::rate::PerSecond;
 use crate::sink::opensearch;
 use crate::sink::opensearch::config::{Access, Password, Secret};
 use crate::store::{checkpoints, dead_letters};
@@ -62,6 +63,7 @@ pub struct Overrides {
     pub request_operations: Option<u32>,
     pub requests_in_flight: Option<u32>,
     pub linger: Option<Span>,
+    pub max_rate: Option<u32>,
     pub gzip: Option<bool>,
     pub give_up_after: Option<Span>,
     pub request_timeout: Option<Span>,
@@ -181,6 +183,8 @@ pub struct Delivery {
     pub requests_in_flight: usize,
     /// How long an operation waits for others.
     pub linger: Duration,
+    /// The most operations of a second; `None` is as many as the sink takes.
+    pub max_rate: Option<PerSecond>,
     /// How long to go on without progress.
     pub give_up_after: Duration,
     /// When an index that refuses documents is blocked.
@@ -391,6 +395,7 @@ fn delivery(file: &File, options: &Overrides) -> Result<Delivery, Error> {
         request_operations: count("request_operations", options.request_operations, section.request_operations, 100_000)?,
         requests_in_flight: count("requests_in_flight", options.requests_in_flight, section.requests_in_flight, 64)?,
         linger: options.linger.unwrap_or(section.linger).0,
+        max_rate: PerSecond::new(options.max_rate.unwrap_or(section.max_rate)),
         give_up_after: time("delivery.give_up_after", options.give_up_after.unwrap_or(section.give_up_after))?,
         grace: options.grace.unwrap_or(section.grace).0,
         breaker: Thresholds { in_a_row: options.breaker_in_a_row.unwrap_or(section.breaker_in_a_row), percent },

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::resume::Mark;
 use crate::record::Position;
 
 /// Where a stream is begun with, in a shard of which nothing is saved.
@@ -68,6 +69,8 @@ pub enum Progress {
     Settled(Position),
     /// All of it, and it is closed: its children may be read.
     Ended,
+    /// Everything before this place in the files of a scan.
+    Scanned(Mark),
 }
 
 impl Progress {
@@ -78,7 +81,8 @@ impl Progress {
             Self::Begins(Begin::Latest { since }) => Some(Begin::Timestamp { millis: *since }),
             Self::Begins(begin) => Some(begin.clone()),
             Self::Settled(position) => Some(Begin::After { position: position.clone() }),
-            Self::Ended => None,
+            // What is scanned is no shard, and is found by its files.
+            Self::Ended | Self::Scanned(_) => None,
         }
     }
 }

@@ -24,6 +24,8 @@ pub mod outcome;
 pub mod pace;
 pub mod projection;
 pub mod query;
+pub mod rate;
+pub mod resume;
 pub mod resurrection;
 pub mod retry;
 pub mod same;

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::gate::Gate;
+use super::pacing::Pacing;
 use super::part::Open;
 use super::settings::Settings;
 use super::verdicts::Verdict;
@@ -23,6 +24,8 @@ use crate::record::Fault;
 #[derive(Debug)]
 pub struct Learned {
     pub(super) gate: Gate,
+    /// Where the sink is to be spared.
+    pub(super) pacing: Option<Pacing>,
     /// Bytes that one request may have, as learned from refusals.
     pub(super) limit: AtomicUsize,
     breaker: Option<Thresholds>,
@@ -43,6 +46,7 @@ impl Learned {
         let most = settings.requests_in_flight.max(1);
         Self {
             gate: Gate::new(most, settings.request_bytes.saturating_mul(most)),
+            pacing: settings.max_rate.map(Pacing::new),
             limit: AtomicUsize::new(settings.request_bytes.min(HARD_LIMIT)),
             breaker: settings.breaker,
             breakers: Mutex::default(),

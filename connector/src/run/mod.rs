@@ -29,6 +29,7 @@ pub mod leases;
 mod letters;
 mod notices;
 pub mod pages;
+mod pacing;
 mod parked;
 mod part;
 mod patience;
@@ -43,6 +44,9 @@ pub mod readiness;
 pub mod reading;
 pub mod replay;
 mod request;
+#[cfg(feature = "kinesis")]
+pub mod rereading;
+pub mod resume;
 pub mod rewind;
 #[cfg(feature = "kinesis")]
 mod room;

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::deliver::interrupted;
+use super::pacing::Turn;
 use super::part::{Open, Part, Trouble};
 use super::shared::{Event, Shared};
 use super::verdicts::{Groups, Verdict, by_index, verdicts};
@@ -53,6 +54,8 @@ pub(super) async fn carry_sample(index: Arc<str>, open: Vec<Open>, mut trouble: 
 
 struct Request {
     started: Instant,
+    /// How long it waited for its turns, which is no time without progress.
+    waited: Duration,
     parts: Vec<Part>,
     shared: Arc<Shared>,
     stopping: watch::Receiver<bool>,
@@ -64,7 +67,7 @@ struct Request {
 impl Request {
     fn new(shared: Arc<Shared>, index: Option<Arc<str>>, started: Instant) -> Self {
         let stopping = shared.stopping.subscribe();
-        Self { started, parts: Vec::new(), shared, stopping, index, still: None }
+        Self { started, waited: Duration::ZERO, parts: Vec::new(), shared, stopping, index, still: None }
     }
 
     async fn run_to_the_end(mut self) -> Over {
@@ -92,7 +95,7 @@ impl Request {
     /// When to give up, as far as is known now.
     fn deadline(&self) -> Option<Instant> {
         let progress = *self.shared.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.max(self.started).checked_add(self.shared.give_up_after?)
+        progress.max(self.started).checked_add(self.shared.give_up_after?)?.checked_add(self.waited)
     }
 
     fn gave_up(&self, trouble: Option<&Trouble>) -> Error {
@@ -128,14 +131,32 @@ impl Request {
         }
     }
 
+    /// Waits for the next turn, where the sink is to be spared.
+    async fn turn<'a>(&mut self, shared: &'a Shared) -> Result<Option<Turn<'a>>, Error> {
+        let Some(pacing) = &shared.learned.pacing else { return Ok(None) };
+        let asked = Instant::now();
+        tokio::select! {
+            biased;
+            _ = self.stopping.wait_for(|stopping| *stopping) => Err(interrupted()),
+            turn = pacing.turn() => {
+                self.waited += asked.elapsed();
+                Ok(Some(turn))
+            }
+        }
+    }
+
     /// Sends a part once and does with the answer what is to be done. An answer that does not come ends the wait as a refusal would, though
     /// only after as long a time without progress.
     async fn send(&mut self, part: Part) -> Result<(), Error> {
         let shared = self.shared.clone();
+        let turn = self.turn(&shared).await?;
         let (operations, bytes): (Arc<[Operation]>, usize) =
             (part.open.iter().map(|open| open.slot.operation.clone()).collect(), part.size());
         let mut answer = pin!(async {
             let pass = shared.learned.gate.enter(bytes).await;
+            if let Some(turn) = turn {
+                turn.sent(operations.len());
+            }
             let sent = Instant::now();
             let answer = shared.sink.write(operations).await;
             (pass, sent.elapsed(), answer)

@@ -1,14 +1,18 @@
 //! A bounded scan: reads a source from its beginning to its end, delivers everything, and stops.
 //!
-//! Goes by the stream alone: no checkpoint is read or written, so running it twice is as good as once.
+//! Goes by the stream alone: no checkpoint is read, and none is written but by a run that is to be gone on with, so running it twice is as good as
+//! once.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use super::deliver::{Deliver, interrupted};
 use super::pages::{self, PAGE};
+use super::request::at;
+use super::resume::Resume;
 use super::stopped;
 use crate::error::{Error, Kind};
 use crate::metrics::Counts;
@@ -25,6 +29,20 @@ const GRACE: Duration = Duration::from_secs(10);
 pub async fn sync(
     source: impl Into<Scan>,
     deliver: &mut Deliver,
+    stop: watch::Receiver<bool>,
+    progress: impl FnMut(u64, &Counts),
+) -> Result<bool, Error> {
+    sync_and_save(source, deliver, None, stop, progress).await
+}
+
+/// The same, and where `resume` is given it saves how far everything is settled, now and then and at every end but a good one.
+///
+/// # Errors
+/// As [`sync`]; and another run saves in the same place.
+pub async fn sync_and_save(
+    source: impl Into<Scan>,
+    deliver: &mut Deliver,
+    mut resume: Option<&mut Resume>,
     mut stop: watch::Receiver<bool>,
     mut progress: impl FnMut(u64, &Counts),
 ) -> Result<bool, Error> {
@@ -32,7 +50,7 @@ pub async fn sync(
     let scanned = tokio::select! {
         biased;
         () = stopped(&mut stop) => Err(interrupted()),
-        scanned = scan(source, deliver, &mut progress) => scanned,
+        scanned = scan(source, deliver, resume.as_deref_mut(), &mut progress) => scanned,
     };
     let finished = match &scanned {
         Err(error) if matches!(error.kind, Kind::Interrupted | Kind::Sink | Kind::Pending | Kind::DeadLetters) => Ok(()),
@@ -42,15 +60,24 @@ pub async fn sync(
             finished = deliver.finish() => finished,
         },
     };
-    let result = scanned.and_then(|complete| finished.map(|()| complete));
+    let mut result = scanned.and_then(|complete| finished.map(|()| complete));
     if result.is_err() {
         deliver.stop(GRACE).await;
+    }
+    if let Some(resume) = resume {
+        let kept = if result.is_ok() { resume.remove().await } else { resume.save(deliver).await };
+        result = result.and_then(|complete| kept.map(|()| complete));
     }
     progress(u64::MAX, &deliver.counts());
     result
 }
 
-async fn scan(source: Scan, deliver: &mut Deliver, progress: &mut impl FnMut(u64, &Counts)) -> Result<bool, Error> {
+async fn scan(
+    source: Scan,
+    deliver: &mut Deliver,
+    mut resume: Option<&mut Resume>,
+    progress: &mut impl FnMut(u64, &Counts),
+) -> Result<bool, Error> {
     let mut reading = pages::next(source);
     let mut so_far = 0;
     loop {
@@ -61,7 +88,14 @@ async fn scan(source: Scan, deliver: &mut Deliver, progress: &mut impl FnMut(u64
                 progress(so_far, &deliver.counts());
                 continue;
             }
+            () = at(resume.as_ref().map(|resume| resume.due())) => {
+                save(resume.as_deref_mut(), deliver).await?;
+                continue;
+            }
         };
+        if let Some(resume) = &mut resume {
+            resume.broke(source.first_broken());
+        }
         let Some(page) = page? else { return spawn_blocking(move || !source.is_incomplete()).await.map_err(|_| panicked()) };
         so_far = page.read;
         let mut waiting = page.records.iter().map(|record| record.data.len()).sum::<usize>();
@@ -75,11 +109,24 @@ async fn scan(source: Scan, deliver: &mut Deliver, progress: &mut impl FnMut(u64
             waiting -= record.data.len();
             deliver.read_ahead(waiting + next);
             deliver.push(&record).await?;
+            if let Some(resume) = &mut resume {
+                resume.pushed(&record);
+                if resume.due() <= Instant::now() {
+                    resume.save(deliver).await?;
+                }
+            }
         }
         deliver.read_ahead(0);
         if let Some(source) = unread {
             reading = pages::next(source);
         }
         progress(so_far, &deliver.counts());
+    }
+}
+
+async fn save(resume: Option<&mut Resume>, deliver: &mut Deliver) -> Result<(), Error> {
+    match resume {
+        Some(resume) => resume.save(deliver).await,
+        None => Ok(()),
     }
 }

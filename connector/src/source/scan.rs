@@ -83,7 +83,7 @@ impl Scan {
     /// Whether something was lost before it could be read, came meanwhile and was not read, or is not proven to be all; it has been said.
     pub fn is_incomplete(&self) -> bool {
         match self {
-            Self::Capture(_) => false,
+            Self::Capture(capture) => capture.is_incomplete(),
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.is_incomplete(),
             Self::Driven(pages) => pages.is_incomplete(),
@@ -111,6 +111,16 @@ impl Scan {
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.extend(),
             Self::Driven(pages) => pages.extend(),
+        }
+    }
+
+    /// The first file, by its name inside the source, that could not be read to its end, as far as was read.
+    pub fn first_broken(&self) -> Option<&str> {
+        match self {
+            Self::Capture(capture) => capture.first_broken(),
+            #[cfg(feature = "kafka")]
+            Self::Topics(_) => None,
+            Self::Driven(_) => None,
         }
     }
 

@@ -64,5 +64,6 @@ fn said(progress: &Progress) -> String {
         Progress::Begins(Begin::Timestamp { millis }) => format!("begins at {}", rfc3339(*millis)),
         Progress::Begins(Begin::After { position }) | Progress::Settled(position) => position.to_string(),
         Progress::Ended => "ended".to_owned(),
+        Progress::Scanned(mark) => mark.to_string(),
     }
 }

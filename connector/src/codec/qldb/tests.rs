@@ -1,13 +1,14 @@
 use bytes::Bytes;
 use ion_rs::v1_0::Binary;
 
-use super::super::ion_json::{Decimals, Rules};
+use super::super::ion_json::{self, Decimals, Rules, write_value};
 use super::super::ion_symbols::MAX_SYMBOLS;
 use super::super::{MAX_FAULTS, Metadata, Options, TableOptions, Unit, ion_text};
 use super::*;
+use crate::revision::Change;
 
 /// What a record of these bytes comes to, a line for each unit.
-fn decode_with(options: Options, record: impl Into<Bytes>) -> (Vec<Unit>, Notes) {
+pub(super) fn decode_with(options: Options, record: impl Into<Bytes>) -> (Vec<Unit>, Notes) {
     let (mut units, mut notes) = (Vec::new(), Notes::default());
     let mut decoder = Decoder::new(options);
     let user_record = decoder.open_payload(&record.into(), None);
@@ -19,11 +20,13 @@ fn decode_with(options: Options, record: impl Into<Bytes>) -> (Vec<Unit>, Notes)
     (units, notes)
 }
 
-fn line(unit: &Unit) -> String {
+pub(super) fn line(unit: &Unit) -> String {
     match &unit.content {
         Content::Skip(reason) => reason.as_str().to_owned(),
         Content::Fault(fault) => fault.kind.clone(),
-        Content::Block(block) => panic!("{block:?}"),
+        Content::Block(block) => {
+            format!("{}@{} {}", block.strand, block.sequence, std::str::from_utf8(block.summary.as_bytes()).unwrap())
+        }
         Content::Refused(error) => error.what.clone(),
         Content::Revision(revision) => {
             let change = match &revision.change {
@@ -38,11 +41,11 @@ fn line(unit: &Unit) -> String {
     }
 }
 
-fn lines(record: impl Into<Bytes>) -> Vec<String> {
+pub(super) fn lines(record: impl Into<Bytes>) -> Vec<String> {
     decode_with(Options::default(), record).0.iter().map(line).collect()
 }
 
-fn to_binary(text: &str) -> Vec<u8> {
+pub(super) fn to_binary(text: &str) -> Vec<u8> {
     // By ion-rs alone, as a producer would write it.
     ion_text::elements(text).flat_map(|element| element.unwrap().encode_as(Binary).unwrap()).collect()
 }
@@ -354,7 +357,7 @@ fn a_table_that_is_not_to_be_read_is_unmapped_whatever_is_in_its_revisions() {
 }
 
 /// The documentation's revision, whose hash is known to be right, with a stream record around it.
-fn published(part: &str) -> String {
+pub(super) fn published(part: &str) -> String {
     format!(
         "{{qldbStreamArn:\"arn\",recordType:\"REVISION_DETAILS\",payload:{{tableInfo:{{tableName:\"Item\",tableId:\"0cVbZr5NnLt2KyWqHs8DfX\"}},\
          revision:{{blockAddress:{{strandId:\"7sWdNf0uQxB4mJkTzL1eRg\",sequenceNo:918}},\
@@ -363,8 +366,8 @@ fn published(part: &str) -> String {
     )
 }
 
-const DATA: &str = "data:{Sku:\"MX-200\",Title:\"Blue mug\",Price:12.50,Stock:7,Added:2020-02-29,Tags:[\"kitchen\",\"blue\"]},";
-const DATA_HASH: &str = "dataHash:{{CrbkVBNSo5ZLxuv5/ZaFTNGRSndVYL7PEGgmhXroBnA=}},";
+pub(super) const DATA: &str = "data:{Sku:\"MX-200\",Title:\"Blue mug\",Price:12.50,Stock:7,Added:2020-02-29,Tags:[\"kitchen\",\"blue\"]},";
+pub(super) const DATA_HASH: &str = "dataHash:{{CrbkVBNSo5ZLxuv5/ZaFTNGRSndVYL7PEGgmhXroBnA=}},";
 
 fn verified(text: &str) -> (String, Notes) {
     let options = || Options { verify_hashes: true, ..Options::default() };

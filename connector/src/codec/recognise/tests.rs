@@ -13,6 +13,7 @@ fn a_record_is_known_by_its_outermost_members_in_any_order() {
     for (payload, format) in [
         (r#"{"qldbStreamArn":"x","recordType":"CONTROL","payload":{"op":"c","after":{}}}"#, Format::Qldb),
         (r#"{"payload":{"source":{},"op":"c"},"recordType":"CONTROL"}"#, Format::Qldb),
+        (r#"{"blockAddress":{"strandId":"s","sequenceNo":1},"transactionId":"t","revisions":[]}"#, Format::Qldb),
         (r#"{"op":"Put","table":"shop.item","ts":1,"data":[]}"#, Format::Lindorm),
         (" {\n \"data\": [ ], \"op\": \"Put\" }\n", Format::Lindorm),
         (r#"{"op":"Put","data":[],"payload":{"op":"c","after":{}}}"#, Format::Lindorm),
@@ -59,7 +60,7 @@ fn what_may_be_ion_text_is_left_to_the_reader_of_ion_text() {
 
 #[test]
 fn what_is_no_record_is_told_with_all_that_it_could_have_been() {
-    let expected = "expected a record of QLDB ({qldbStreamArn, recordType, payload} in Ion), Lindorm ({op, table, ts, data} in JSON) or Debezium \
+    let expected = "expected a record of QLDB ({qldbStreamArn, recordType, payload} in Ion, or a block of its journal), Lindorm ({op, table, ts, data} in JSON) or Debezium \
                     ({op, before, after, source} in JSON, alone or as payload), found ";
     for (payload, found) in [
         (&br#"{"name":"mug","op":"c"}"#[..], "a JSON object with the members of none of them"),

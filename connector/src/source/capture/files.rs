@@ -14,6 +14,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::recognise::{BYTE_ORDER_MARK, Format, recognise, tells};
 use super::window::Window;
 use crate::error::{Error, Kind};
+use crate::plan::resume::Listed;
 
 /// How often a file may be compressed over again.
 const NESTED: usize = 4;
@@ -114,6 +115,16 @@ impl<R: Read> Read for Stepwise<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let step = buffer.len().min(STEP);
         self.0.read(&mut buffer[..step])
+    }
+}
+
+impl Entry {
+    /// What is known of it without opening it; `None` of a pipe.
+    pub(super) fn listed(&self) -> Option<Listed> {
+        match self {
+            Self::Pipe(_) => None,
+            Self::File { name, length, .. } => Some(Listed { name: name.clone(), bytes: *length }),
+        }
     }
 }
 

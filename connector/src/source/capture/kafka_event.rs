@@ -31,7 +31,7 @@ pub(super) fn records(json: &[u8], offset: u64) -> Option<VecDeque<Framed>> {
         // Borrowed from `json`, so the distance of the two is its place.
         let offset = offset + (record.as_ptr() as usize).saturating_sub(json.as_ptr() as usize) as u64;
         match KafkaRecord::read(record) {
-            Ok(KafkaRecord { data, arrived, message, damage, .. }) => Framed { offset, data, arrived, damage, message },
+            Ok(KafkaRecord { data, arrived, message, damage, .. }) => Framed { arrived, damage, message, ..Framed::new(offset, data) },
             Err(_) => {
                 let reason = format!("expected a Kafka record with topic, partition and offset at byte {offset}, found something else");
                 Framed::undecodable(offset, Bytes::copy_from_slice(record.as_bytes()), reason)

@@ -26,9 +26,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use crate::error::{Error, Kind};
+use crate::plan::resume::{Listed, Place};
 use crate::record::{Bound, Fault, Message, Origin, Position, Record};
 use crate::source::scan::Page;
 use files::{Entry, Opened, Refused};
+pub use on_failure::Batch;
 use recognise::Format;
 use window::{VALUE_LIMIT, Window};
 
@@ -42,6 +44,33 @@ pub struct Capture {
     files: usize,
     notes: Vec<String>,
     broken: Vec<Error>,
+    /// The first file that could not be read to its end.
+    first_broken: Option<String>,
+    /// Records of this file that begin before this are passed over.
+    from: Option<(String, u64)>,
+    rereading: Option<Rereading>,
+    /// Records that were read again from their stream, and wait to be handed out.
+    reread: VecDeque<Record>,
+    is_incomplete: bool,
+}
+
+/// Reads the records of a batch again from their stream. May block.
+pub type Rereading = Box<dyn FnMut(&Batch) -> Result<Reread, Error> + Send>;
+
+/// The records of a batch, as far as their stream still holds them.
+#[derive(Debug, Default)]
+pub struct Reread {
+    /// The records, in their order.
+    pub records: Vec<Record>,
+    /// Whether some are not there any more; it has been said.
+    pub is_incomplete: bool,
+}
+
+/// What a framing gave.
+enum Given {
+    Record(Record),
+    /// The batch of a document that begins there.
+    Batch(u64, Box<Batch>),
 }
 
 /// A record as a format's framing finds it.
@@ -53,12 +82,14 @@ struct Framed {
     arrived: Option<u64>,
     damage: Option<Fault>,
     message: Option<Arc<Message>>,
+    /// Records that it stands for, and that are somewhere else.
+    batch: Option<Box<Batch>>,
 }
 
 impl Framed {
     /// A record that is its bytes and nothing more.
     fn new(offset: u64, data: Bytes) -> Self {
-        Self { offset, data, arrived: None, damage: None, message: None }
+        Self { offset, data, arrived: None, damage: None, message: None, batch: None }
     }
 
     /// Bytes that no record could be made of.
@@ -72,13 +103,11 @@ impl Framed {
 struct Broken {
     offset: u64,
     what: String,
-    /// What to do, where it is no damage.
-    help: Option<String>,
 }
 
 impl Broken {
     fn at(offset: u64, what: impl Into<String>) -> Self {
-        Self { offset, what: what.into(), help: None }
+        Self { offset, what: what.into() }
     }
 }
 
@@ -112,21 +141,40 @@ impl Capture {
     /// # Errors
     /// What does not exist, cannot be read, or is no captured stream; a directory without one; a bound that is none, as a capture ends.
     pub fn open(source: &str, bound: Bound) -> Result<Self, Error> {
+        Self::open_from(source, bound, |_| Ok(Place { file: 0, offset: 0 }))
+    }
+
+    /// Opens a captured stream in the middle: `from` is told the files, in the order in which they are read, and says where to begin. Those before are
+    /// not opened, and of the file itself, which is framed from its beginning, records before the place are not handed out.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); and that of `from`, or a pipe, which can be read from its beginning only.
+    pub fn open_from(source: &str, bound: Bound, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Self, Error> {
         if bound == Bound::Never {
             return Err(Error::usage(format!("{source} is a captured stream: it ends, and cannot be followed")).help("read it with sync"));
         }
         let (entries, notes) = files::find(source)?;
+        let listed: Vec<Listed> = entries.iter().filter_map(Entry::listed).collect();
+        let place = from(&listed)?;
+        if place != (Place { file: 0, offset: 0 }) && listed.len() < entries.len() {
+            return Err(Error::new(Kind::Source, format!("{source} is a pipe, and can be read from its beginning only")));
+        }
         let mut capture = Self {
             source: source.to_owned(),
             waiting: VecDeque::new(),
             current: None,
-            finished_bytes: 0,
-            total: Some(0),
+            finished_bytes: listed.iter().take(place.file).map(|file| file.bytes).sum(),
+            total: Some(listed.iter().take(place.file).map(|file| file.bytes).sum()),
             files: 0,
             notes,
             broken: Vec::new(),
+            first_broken: None,
+            from: listed.get(place.file).map(|file| (file.name.clone(), place.offset)).filter(|_| place.offset > 0),
+            rereading: None,
+            reread: VecDeque::new(),
+            is_incomplete: false,
         };
-        for entry in entries {
+        for entry in entries.into_iter().skip(place.file) {
             capture.admit(entry)?;
         }
         if capture.files > 0 {
@@ -139,9 +187,26 @@ impl Capture {
         Err(Error::new(Kind::Source, what).help("name the directory or file that holds the captured stream"))
     }
 
+    /// From now on the records of batches that Lambda gave up, and told no more of than where they are, are read again by this.
+    #[must_use]
+    pub fn rereading(mut self, rereading: Rereading) -> Self {
+        self.rereading = Some(rereading);
+        self
+    }
+
+    /// Whether something that the files stand for could not be read; it has been said.
+    pub fn is_incomplete(&self) -> bool {
+        self.is_incomplete
+    }
+
     /// Bytes of all files, as they are stored; `None` for a pipe, whose length nobody knows.
     pub fn total(&self) -> Option<u64> {
         self.total
+    }
+
+    /// The first file, by its name inside the source, that could not be read to its end, as far as was read.
+    pub fn first_broken(&self) -> Option<&str> {
+        self.first_broken.as_deref()
     }
 
     /// What was passed over in a directory, and why: for a line to the user before the run.
@@ -248,6 +313,9 @@ impl Capture {
 
     fn next_record(&mut self) -> Option<Record> {
         loop {
+            if let Some(record) = self.reread.pop_front() {
+                return Some(record);
+            }
             let input = match &mut self.current {
                 Some(input) => input,
                 None => {
@@ -259,6 +327,7 @@ impl Capture {
                         }
                         Err(refused) => {
                             let name = self.label(&entry);
+                            self.first_broken = self.first_broken.take().or_else(|| entry.listed().map(|file| file.name));
                             self.broken.push(match refused {
                                 Refused::Unreadable(error) => files::unreadable(&name, &error),
                                 Refused::NotACapture(_) => Error::new(Kind::Source, format!("{name} changed while the directory was read")),
@@ -269,13 +338,43 @@ impl Capture {
                 }
             };
             match input.next() {
-                Ok(Some(record)) => return Some(record),
+                Ok(Some(Given::Record(record))) if is_before(&record.origin, &record.position, self.from.as_ref()) => continue,
+                Ok(Some(Given::Record(record))) => return Some(record),
+                Ok(Some(Given::Batch(offset, _))) if is_before(&input.origin, &Position::Byte { offset }, self.from.as_ref()) => continue,
+                Ok(Some(Given::Batch(offset, batch))) => {
+                    let at = format!("{}: at byte {offset}: {}", input.name, batch.described());
+                    let shard = input.origin.shard.clone();
+                    if let Err(error) = self.read_again(&batch, &at) {
+                        self.first_broken.get_or_insert(shard);
+                        self.broken.push(error);
+                    }
+                    continue;
+                }
                 Ok(None) => {}
-                Err(error) => self.broken.push(error),
+                Err(error) => {
+                    self.first_broken.get_or_insert_with(|| input.origin.shard.clone());
+                    self.broken.push(error);
+                }
             }
+            self.from = None;
             self.finished_bytes += input.read.load(Ordering::Relaxed);
             self.current = None;
         }
+    }
+}
+
+impl Capture {
+    /// Reads the records of a batch from their stream. `at` says which batch, and where it was found.
+    fn read_again(&mut self, batch: &Batch, at: &str) -> Result<(), Error> {
+        let Some(rereading) = &mut self.rereading else {
+            let help = "read them again before the stream's retention ends: aws kinesis get-shard-iterator --shard-iterator-type \
+                        AT_SEQUENCE_NUMBER, then get-records, whose saved answers can be read";
+            return Err(Error::new(Kind::Source, format!("{at}; this build does not read streams")).help(help));
+        };
+        let reread = rereading(batch).map_err(|error| Error { what: format!("{at}: {}", error.what), ..error })?;
+        self.is_incomplete |= reread.is_incomplete;
+        self.reread = reread.records.into();
+        Ok(())
     }
 }
 
@@ -308,19 +407,22 @@ impl Input {
         self.window.suffices(|window| drop(framing.next(window)))
     }
 
-    fn next(&mut self) -> Result<Option<Record>, Error> {
+    fn next(&mut self) -> Result<Option<Given>, Error> {
         let framed = self.framing.next(&mut self.window);
-        if let Ok(Some(Framed { offset, data, arrived, damage, message })) = framed {
+        if let Ok(Some(Framed { offset, data, arrived, damage, message, batch })) = framed {
+            if let Some(batch) = batch {
+                return Ok(Some(Given::Batch(offset, batch)));
+            }
             // So tools print the value of a message that has none, which is what follows a delete.
             let is_null = matches!(self.framing, Framing::RowLines | Framing::RowValues(_)) && data == "null";
-            return Ok(Some(Record {
+            return Ok(Some(Given::Record(Record {
                 origin: Arc::clone(&self.origin),
                 position: Position::Byte { offset },
                 data,
                 arrived,
                 damage,
                 message: message.or_else(|| is_null.then(|| Arc::new(Message { is_null, ..Message::default() }))),
-            }));
+            })));
         }
         let after = if self.compressed { " of its decompressed content" } else { "" };
         // An input that fails looks to its framing like one that was cut off; this is the real reason.
@@ -330,9 +432,6 @@ impl Input {
                 let how = if self.compressed { "is damaged or cut off" } else { "cannot be read" };
                 format!("{} {how} after byte {end}{after}: {failure}", self.name)
             }
-            (None, Err(Broken { offset, what, help: Some(help) })) => {
-                return Err(Error::new(Kind::Source, format!("{}: at byte {offset}{after}: {what}", self.name)).help(help));
-            }
             (None, Err(broken)) => format!("{} is damaged at byte {}{after}: {}", self.name, broken.offset, broken.what),
             (None, _) => return Ok(None),
         };
@@ -340,6 +439,11 @@ impl Input {
             "everything before it was read; capture it again or cut the damage out, and run the same command: nothing is written twice",
         ))
     }
+}
+
+/// Whether a position is before an offset of its file.
+fn is_before(origin: &Origin, position: &Position, from: Option<&(String, u64)>) -> bool {
+    from.is_some_and(|(file, from)| matches!(position, Position::Byte { offset } if offset < from) && origin.shard == *file)
 }
 
 /// A line without the comma of the list that it was cut from.

@@ -21,19 +21,43 @@ struct Document<'a> {
     payload: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+/// The batch that a document is about, by where its records are in their stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Batch {
-    shard_id: String,
-    start_sequence_number: String,
-    end_sequence_number: String,
-    stream_arn: String,
+pub struct Batch {
+    /// The stream's ARN.
+    pub stream_arn: String,
+    /// The shard.
+    pub shard_id: String,
+    /// The sequence number of its first record.
+    pub start_sequence_number: String,
+    /// That of its last record.
+    pub end_sequence_number: String,
+    /// How many records it has; `None` where the document does not say.
+    pub batch_size: Option<u64>,
 }
 
-impl Default for Batch {
-    fn default() -> Self {
-        let [shard_id, start_sequence_number, end_sequence_number, stream_arn] = [(); 4].map(|()| "(not named)".to_owned());
-        Self { shard_id, start_sequence_number, end_sequence_number, stream_arn }
+/// What a document comes in from a queue or a topic: messages as `aws sqs receive-message` answers them, one of them, or a notification of SNS.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(rename = "Messages", default)]
+    messages: Vec<Envelope>,
+    #[serde(rename = "Body", alias = "body", alias = "Message")]
+    inside: Option<String>,
+}
+
+/// How deep: an answer, its message, and a notification in that.
+const ENVELOPES: usize = 3;
+
+impl Envelope {
+    fn batches(self, levels: usize) -> Vec<Batch> {
+        let Some(levels) = levels.checked_sub(1) else { return Vec::new() };
+        let of_text = |text: String| match serde_json::from_str(&text) {
+            Ok(Document { batch, .. }) => vec![batch],
+            Err(_) => serde_json::from_str::<Self>(&text).map(|inside| inside.batches(levels)).unwrap_or_default(),
+        };
+        let inside = self.inside.map(of_text).unwrap_or_default();
+        inside.into_iter().chain(self.messages.into_iter().flat_map(|message| message.batches(levels))).collect()
     }
 }
 
@@ -43,16 +67,22 @@ struct Event<'a> {
     records: Vec<&'a RawValue>,
 }
 
-/// The records of a document, which begins at `offset`; nothing where the object is no such document.
+/// The records of a document, which begins at `offset`; nothing where the object is no such document. Where it holds none, because its destination
+/// gets none, it is the batch that stands for them.
 ///
 /// # Errors
-/// It holds no records, because the destination gets none, or something else in their place.
+/// It holds something else in the place of records.
 pub(super) fn records(json: &[u8], offset: u64) -> Option<Result<VecDeque<Framed>, Broken>> {
     // Most objects are records, and are not to be read twice.
-    memchr::memmem::find(json, b"\"KinesisBatchInfo\"")?;
-    let Document { batch, payload } = serde_json::from_slice(json).ok()?;
+    memchr::memmem::find(json, b"KinesisBatchInfo")?;
+    let Ok(Document { batch, payload }) = serde_json::from_slice(json) else {
+        let batches = serde_json::from_slice::<Envelope>(json).ok()?.batches(ENVELOPES);
+        let framed = |batch| Framed { batch: Some(Box::new(batch)), ..Framed::new(offset, Bytes::new()) };
+        return (!batches.is_empty()).then(|| Ok(batches.into_iter().map(framed).collect()));
+    };
     let Some(raw) = payload.map(RawValue::get).filter(|payload| *payload != "null") else {
-        return Some(Err(batch.without_records(offset)));
+        let framed = Framed { batch: Some(Box::new(batch)), ..Framed::new(offset, Bytes::new()) };
+        return Some(Ok(VecDeque::from([framed])));
     };
     let offset = offset + distance(json, raw.as_bytes()) as u64;
     // As a string, what is inside its quotes is the event with escapes.
@@ -87,16 +117,13 @@ fn distance(whole: &[u8], part: &[u8]) -> usize {
 }
 
 impl Batch {
-    fn without_records(&self, offset: u64) -> Broken {
-        let Self { shard_id, start_sequence_number: start, end_sequence_number: end, stream_arn } = self;
-        let what =
-            "a batch that Lambda gave up, and none of its records, which only an S3 destination gets (expected a payload, found none)";
-        let help = format!(
-            "read them again from {shard_id} of {stream_arn}, from sequence number {start} to {end}, both included, before the stream's \
-             retention ends: aws kinesis get-shard-iterator --shard-iterator-type AT_SEQUENCE_NUMBER, then get-records, whose saved answers \
-             can be read"
-        );
-        Broken { help: Some(help), ..Broken::at(offset, what) }
+    /// The batch in words, and why its records are not in the document.
+    pub(super) fn described(&self) -> String {
+        let Self { shard_id, start_sequence_number: start, end_sequence_number: end, stream_arn, .. } = self;
+        format!(
+            "a batch that Lambda gave up, without its records, which only an S3 destination gets: those of {shard_id} of {stream_arn} from \
+             sequence number {start} to {end}, both included"
+        )
     }
 }
 
@@ -140,10 +167,10 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::Capture;
+    use super::super::{Capture, Reread};
     use super::*;
     use crate::error::Error;
-    use crate::record::{Bound, Position, Record};
+    use crate::record::{Bound, Origin, Position, Record, SequenceNumber};
 
     fn event() -> Value {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/vehicle-registration/lambda-event.json");
@@ -219,16 +246,84 @@ mod tests {
     }
 
     #[test]
-    fn without_the_records_it_says_from_where_they_have_to_be_read_again() {
-        for payload in [Value::Null, json!("null"), json!("a secret"), json!({"Records": "a secret"})] {
+    fn without_the_records_the_batch_stands_for_them_and_costs_nothing_that_follows() {
+        let event = event();
+        let (expected, _) = read(&event.to_string());
+        let text = format!("{}\n{}\n", document(&Value::Null), document(&Value::String(event.to_string())));
+        let (records, error) = read(&text);
+        let error = error.unwrap().to_string();
+        assert_eq!(data(&records), data(&expected));
+        let found = "without its records, which only an S3 destination gets: those of shardId-000000000003 of arn:aws:kinesis:eu-west-1:000000000000:stream/example from sequence number 4959001 to 4959100, both included";
+        assert!(error.contains("at byte 0: a batch that Lambda gave up") && error.contains(found), "{error}");
+    }
+
+    #[test]
+    fn the_records_of_a_batch_come_where_its_document_stands() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("capture");
+        let event = json!({"Records": [{"Data": "4AEA6g=="}]});
+        let given_up = document(&Value::Null);
+        std::fs::write(&path, format!("{event}\n{given_up}\n{event}\n{given_up}\n")).unwrap();
+        let mut asked = 0;
+        let rereading = move |batch: &Batch| {
+            assert_eq!((batch.shard_id.as_str(), batch.batch_size), ("shardId-000000000003", Some(100)));
+            asked += 1;
+            let record = |number: u64| Record {
+                origin: Origin { stream: batch.stream_arn.clone(), shard: batch.shard_id.clone() }.into(),
+                position: Position::Sequence { number: SequenceNumber(number.to_string()), sub: None },
+                data: Bytes::new(),
+                arrived: None,
+                damage: None,
+                message: None,
+            };
+            Ok(Reread { records: vec![record(4_959_001), record(4_959_100)], is_incomplete: asked > 1 })
+        };
+        let mut capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap().rereading(Box::new(rereading));
+        let mut shards = Vec::new();
+        while let Some(page) = capture.read(1).unwrap() {
+            shards.extend(page.records.iter().map(|record| record.origin.shard.clone()));
+            assert_eq!(capture.is_incomplete(), shards.len() > 4);
+        }
+        let of_shard = "shardId-000000000003";
+        assert_eq!(shards, ["", of_shard, of_shard, "", of_shard, of_shard]);
+    }
+
+    #[test]
+    fn a_batch_is_found_in_a_message_of_a_queue_and_in_a_notification_of_a_topic() {
+        let text = document(&Value::Null);
+        let notification = json!({"Type": "Notification", "MessageId": "1", "Message": text}).to_string();
+        let message = |body: &str| json!({"MessageId": "1", "ReceiptHandle": "r", "MD5OfBody": "0", "Body": body});
+        for (saved, count) in [
+            (message(&text), 1),
+            (json!({"Messages": [message(&text), message("KinesisBatchInfo"), message(&notification)]}), 2),
+            (serde_json::from_str(&notification).unwrap(), 1),
+        ] {
+            for saved in [saved.to_string(), format!("{saved:#}")] {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("capture");
+                std::fs::write(&path, saved).unwrap();
+                let capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap();
+                let (counted, found) =
+                    (std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0)), Batch { batch_size: Some(100), ..Batch::default() });
+                let seen = counted.clone();
+                let mut capture = capture.rereading(Box::new(move |batch| {
+                    assert_eq!((batch.batch_size, batch.start_sequence_number.as_str()), (found.batch_size, "4959001"));
+                    seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    Ok(Reread::default())
+                }));
+                assert!(capture.read(1).unwrap().is_none());
+                assert_eq!(counted.load(std::sync::atomic::Ordering::Relaxed), count);
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_in_the_place_of_records_is_named_without_its_content() {
+        for payload in [json!("null"), json!("a secret"), json!({"Records": "a secret"})] {
             let (records, error) = read(&document(&payload));
             let error = error.unwrap().to_string();
             assert!(records.is_empty() && !error.contains("a secret"), "{error}");
-            if payload.is_null() {
-                assert!(error.contains("read them again from shardId-000000000003 of arn:aws:kinesis:eu-west-1:000000000000:stream/example, from sequence number 4959001 to 4959100, both included"), "{error}");
-            } else {
-                assert!(error.contains("expected the event of the batch in the payload, found something else"), "{error}");
-            }
+            assert!(error.contains("expected the event of the batch in the payload, found something else"), "{error}");
         }
     }
 }

@@ -21,12 +21,18 @@ const TOLD_BY: usize = 16 << 10;
 /// Fields that QLDB stream records have, and no other struct that a capture may hold.
 const QLDB_FIELDS: [&[u8]; 2] = [b"recordType", b"qldbStreamArn"];
 
+/// Fields that blocks of a journal export have together, and no other struct that a capture may hold.
+const BLOCK_FIELDS: [&[u8]; 2] = [b"blockAddress", b"transactionId"];
+
 /// Fields by which Kinesis records and lists of them are known.
 const KINESIS_FIELDS: [&[u8]; 6] = [b"Records", b"records", b"Data", b"data", b"kinesis", b"KinesisBatchInfo"];
 
 /// Fields by which row changes of Lindorm and Debezium are known; `data` alone is no sign, as Kinesis records have one too. Those with
 /// underscores are what is left of a change that was unwrapped: the codec says more of it than a file could.
 const ROW_FIELDS: [&[u8]; 7] = [b"op", b"payload", b"schema", b"before", b"after", b"__op", b"__deleted"];
+
+/// Fields by which messages of a queue and notifications of a topic are known, in which documents of batches come that Lambda gave up.
+const MESSAGE_FIELDS: [&[u8]; 3] = [b"Messages", b"Body", b"Message"];
 
 /// How many lines are looked at, when the first one does not tell.
 const LINES: usize = 12;
@@ -42,7 +48,7 @@ pub(super) enum Format {
     IonBinary,
     /// Values of Ion text.
     IonText,
-    /// JSON objects that are QLDB stream records themselves, one a line. JSON is Ion text, too.
+    /// JSON objects that are QLDB stream records or blocks themselves, one a line. JSON is Ion text, too.
     ObjectLines,
     /// Kinesis records as JSON.
     Json,
@@ -150,9 +156,13 @@ fn object(text: &[u8], line: &[u8], trusted: bool) -> Option<Format> {
     let names = names(text);
     let has = |wanted: &[&[u8]]| names.iter().any(|name| wanted.contains(name));
     let json = text[1..].trim_ascii_start().first() == Some(&b'"');
-    if has(&QLDB_FIELDS) {
+    if has(&QLDB_FIELDS) || BLOCK_FIELDS.iter().all(|field| names.contains(field)) {
         let one_line = line.len() < text.len() && line.ends_with(b"}") && json;
         return Some(if one_line { Format::ObjectLines } else { Format::IonText });
+    }
+    // Messages may hold anything: only what is inside of these tells.
+    if json && has(&MESSAGE_FIELDS) && memchr::memmem::find(text, b"KinesisBatchInfo").is_some() {
+        return Some(Format::Json);
     }
     if json && has(&ROW_FIELDS) && !has(&[b"KinesisBatchInfo", b"kinesis"]) {
         let line = line.strip_suffix(b",").unwrap_or(line);
@@ -252,6 +262,11 @@ mod tests {
             ("{recordType:1}", Format::IonText),
             ("{ 'a b' : 1}", Format::IonText),
             ("note::{a:1}", Format::IonText),
+            ("{blockAddress:{strandId:\"s\",sequenceNo:0},transactionId:\"t\"}", Format::IonText),
+            ("\u{2}\n{transactionId:\"t\",blockAddress:{}}\n", Format::IonText),
+            ("{\"blockAddress\":{\"strandId\":\"s\"},\"transactionId\":\"t\"}\n{\"blockAdd", Format::ObjectLines),
+            ("{\"blockAddress\":{\"strandId\":\"s\"},\"transactionId\":\"t\",\"blockTimest", Format::IonText),
+            ("{\n  \"blockAddress\": {},\n  \"transactionId\": \"t\"\n}\n", Format::IonText),
             ("{\"recordType\":\"CONTROL\"}\n{\"recordType\":1}", Format::ObjectLines),
             ("{\n  \"qldbStreamArn\": \"x\",\n \"recordType\":\"CONTROL\"}", Format::IonText),
             ("{\"Data\":\"4AEA6g==\"}", Format::Json),
@@ -290,6 +305,7 @@ mod tests {
             "# A title\n\nSome text.",
             "hello",
             "{\"name\":\"x\",\"version\":\"1\"}",
+            "{\"name\":\"x\",\"blockAddress\":{}}",
             "id,version\n1,2\n",
             "<xml/>",
             "[1,2]",

@@ -7,13 +7,16 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::options::{CreationOptions, DeliveryOptions, ScanOptions, SinkOptions, SourceOptions};
-use super::{Context, Progress, line};
+mod resume;
+
+use super::options::{CheckpointOptions, CreationOptions, DeliveryOptions, LoadOptions, ScanOptions, SinkOptions, SourceOptions};
+use super::{Context, Progress, Terminal, line};
 use crate::config::Settings;
 use crate::error::{Error, Exit, Kind};
 use crate::metrics::Counts;
 use crate::run::deliver::{Deliver, interrupted};
-use crate::run::sync::sync;
+use crate::run::resume::Resume;
+use crate::run::sync::sync_and_save;
 use crate::source::scan::Scan;
 use crate::store::dead_letters::DeadLetters;
 
@@ -50,6 +53,10 @@ pub struct Arguments {
     #[command(flatten)]
     scan: ScanOptions,
     #[command(flatten)]
+    load: LoadOptions,
+    #[command(flatten)]
+    checkpoints: CheckpointOptions,
+    #[command(flatten)]
     sink: SinkOptions,
     #[command(flatten)]
     creation: CreationOptions,
@@ -58,7 +65,14 @@ pub struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
-    let settings = context.settings(&[&arguments.source, &arguments.scan, &arguments.sink, &arguments.creation, &arguments.delivery])?;
+    let settings = context.settings(&[
+        &arguments.source,
+        &arguments.scan,
+        &arguments.checkpoints,
+        &arguments.sink,
+        &arguments.creation,
+        &arguments.delivery,
+    ])?;
     let started = Instant::now();
     // Before all that may wait: a pipe that says nothing yet, a server that does not answer.
     let stop = line::stop_signal()?;
@@ -66,13 +80,13 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let prepared = tokio::select! {
         biased;
         _ = stopped.wait_for(|stop| *stop) => Err(interrupted()),
-        prepared = prepare(&settings) => prepared,
+        prepared = prepare(arguments, &settings, &context.terminal) => prepared,
     };
     let (counts, result) = match prepared {
-        Ok((scan, mut deliver)) => {
+        Ok(Prepared { scan, mut deliver, mut resume }) => {
             scan.notes().iter().for_each(|note| context.terminal.say(&format!("passed over: {note}\n")));
             let progress = Progress::start(&context.terminal.bars, scan.total());
-            let result = sync(scan, &mut deliver, stop, |read, counts| progress.update(read, counts)).await;
+            let result = sync_and_save(scan, &mut deliver, resume.as_mut(), stop, |read, counts| progress.update(read, counts)).await;
             progress.finish();
             (deliver.counts(), result)
         }
@@ -85,11 +99,26 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
 }
 
 /// Opens both ends, and whatever cannot work is found here.
-async fn prepare(settings: &Settings) -> Result<(Scan, Deliver), Error> {
+async fn prepare(arguments: &Arguments, settings: &Settings, terminal: &Terminal) -> Result<Prepared, Error> {
     let mapping = line::mapping(settings)?;
     line::refuse_one_place_for_two(settings)?;
-    let scan = line::scan(settings).await?;
-    let dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
-    let sink = line::reached_sink(settings).await?;
-    Ok((scan, Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings))))
+    let (scan, sink, resume, dead_letters);
+    if arguments.load.resume {
+        let (opened, reached, found) = resume::open(settings, terminal).await?;
+        (scan, sink, resume) = (opened, reached, Some(found));
+        dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
+    } else {
+        scan = line::scan(settings).await?;
+        dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
+        (sink, resume) = (line::reached_sink(settings).await?, None);
+    }
+    let deliver = Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings));
+    Ok(Prepared { scan, deliver, resume })
+}
+
+/// What a run needs.
+struct Prepared {
+    scan: Scan,
+    deliver: Deliver,
+    resume: Option<Resume>,
 }

@@ -1,0 +1,83 @@
+//! `sync --resume`: opens a source where an earlier run was interrupted, and the place where that is saved.
+//!
+//! Refuses what cannot be gone on with, and says where it goes on.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::cli::{Terminal, line, shelf};
+use crate::config::{Settings, SinkUrl, SourceUrl};
+use crate::error::{Error, Kind};
+use crate::panics::panicked;
+use crate::plan::resume::Listed;
+use crate::run::resume::{Found, Home, Resume};
+use crate::sink::Sink;
+use crate::source::scan::Scan;
+use crate::store::checkpoints::{Pipeline, Place};
+
+/// Opens both ends of a run that goes on.
+///
+/// # Errors
+/// The source cannot be gone on with, or has changed; the place cannot be read.
+pub(super) async fn open(settings: &Settings, terminal: &Terminal) -> Result<(Scan, Arc<dyn Sink>, Resume), Error> {
+    let stream = stream(settings)?;
+    let (sink, shelf) = shelf::ends_of_scan(settings).await?;
+    let elsewhere = settings.checkpoints.place != Place::Sink;
+    let home =
+        Home { shelf, pipeline: Pipeline::new(&settings.name, &stream)?, sink: elsewhere.then(|| sink_name(&settings.sink.url)) };
+    let found = Found::look(&home).await?;
+    let (sender, receiver) = oneshot::channel();
+    let from = move |listed: &[Listed]| {
+        let place = found.place(&home, listed);
+        // Whoever asked waits for it.
+        let _ = sender.send((listed.to_vec(), found, home));
+        place
+    };
+    let scan = line::scan_of_files(settings, from).await?;
+    let (files, found, home) = receiver.await.map_err(|_| panicked())?;
+    terminal.say(&match found.mark() {
+        Some(mark) => format!("goes on where it was interrupted: {mark}\n"),
+        None => "nothing of it was interrupted: begins at the beginning\n".to_owned(),
+    });
+    let resume = found.keep(home, Arc::clone(&sink), files);
+    Ok((scan, sink, resume))
+}
+
+/// The source by which the place is found again, wherever the command is run.
+fn stream(settings: &Settings) -> Result<String, Error> {
+    let refused = |why: &str| Err(Error::usage(format!("--resume: expected files, found {why}")));
+    match settings.source.required()? {
+        SourceUrl::Path(path) => {
+            let real = std::fs::canonicalize(path).map_err(|error| {
+                Error::new(Kind::Source, format!("{} cannot be read: {error}", path.display())).help("check its path and permissions")
+            })?;
+            if !real.is_dir() && !real.is_file() {
+                return refused(&format!("the pipe {}, which can be read once only", path.display()));
+            }
+            Ok(real.display().to_string())
+        }
+        SourceUrl::Stdin => refused("standard input, which can be read once only")
+            .map_err(|error: Error| error.help("save it to a file; or leave --resume out: nothing is written twice")),
+        #[cfg(feature = "kinesis")]
+        url @ SourceUrl::Kinesis(_) => refused(&format!("the stream {url}")).map_err(follow),
+        #[cfg(feature = "kafka")]
+        url @ SourceUrl::Kafka(_) => refused(&format!("the topics of {url}")).map_err(follow),
+    }
+}
+
+#[cfg(any(feature = "kinesis", feature = "kafka"))]
+fn follow(error: Error) -> Error {
+    error.help("revsync run follows it and keeps checkpoints; a sync of it is simply started again: nothing is written twice")
+}
+
+/// A sink by which it is known again, wherever the command is run.
+fn sink_name(url: &SinkUrl) -> String {
+    match url {
+        SinkUrl::Local(path) => match std::fs::canonicalize(path) {
+            Ok(real) => format!("local:{}", real.display()),
+            Err(_) => url.to_string(),
+        },
+        _ => url.to_string(),
+    }
+}

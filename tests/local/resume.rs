@@ -1,0 +1,253 @@
+//! `sync --resume`: a run that was interrupted goes on where it was, and never past anything that is not settled.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use revsync::sink::local::Local;
+use serde_json::{Value, json};
+
+use crate::command::{Done, Folder, revision};
+use crate::dice::Dice;
+
+/// A folder of captured files in several forms, of which later ones have newer revisions of the same documents; and the versions that stand.
+fn capture(folder: &Folder, files: usize, in_each: usize) -> BTreeMap<String, u64> {
+    std::fs::create_dir(folder.path().join("export")).unwrap();
+    let mut newest = BTreeMap::new();
+    for file in 0..files {
+        let revisions = (0..in_each).map(|number| {
+            let (id, version) = (format!("d{}", (file * in_each + number * 7) % (files * in_each / 2)), (file * in_each + number) as u64);
+            let text = revision("T", &id, version, Some(&format!("{{n:{version}}}")));
+            newest.insert(id, version);
+            text + "\n"
+        });
+        let text = revisions.collect::<String>();
+        if file % 2 == 0 {
+            folder.write(&format!("export/{file:02}.ion"), text);
+        } else {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+            packed.write_all(text.as_bytes()).unwrap();
+            folder.write(&format!("export/{file:02}.ion.gz"), packed.finish().unwrap());
+        }
+    }
+    newest
+}
+
+fn held(folder: &Folder, of: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let index = Local::open_existing(&folder.path().join("revsync.db")).unwrap();
+    of.keys().filter_map(|id| Some((id.clone(), index.get("t", id).unwrap()?.0))).collect()
+}
+
+const RESUMED: [&str; 5] = ["--json", "sync", "export", "--resume", "--name=load"];
+
+/// A run that takes its time.
+fn slowly(folder: &Folder, rate: &str) -> Child {
+    let arguments = [&RESUMED[..], &["--max-rate", rate]].concat();
+    folder.command(&arguments, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn saved(folder: &Folder) -> Value {
+    folder.revsync(&["--json", "checkpoints", "list"]).json()["checkpoints"].clone()
+}
+
+/// Waits until something is saved, and gives it.
+fn wait_until_saved(folder: &Folder) -> Value {
+    for _ in 0..600 {
+        if folder.path().join("revsync.db").exists() {
+            let saved = saved(folder);
+            if saved[0]["progress"]["scanned"]["before"]["files"].as_u64() > Some(0) {
+                return saved;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("nothing was saved");
+}
+
+/// Interrupts a run after it had saved something behind the first file.
+fn interrupted(folder: &Folder, rate: &str) -> Value {
+    let mut running = slowly(folder, rate);
+    let saved = wait_until_saved(folder);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    saved
+}
+
+fn resumed(folder: &Folder) -> Done {
+    folder.revsync(&RESUMED)
+}
+
+fn killed_again_and_again(seed: u64) {
+    let (folder, mut dice) = (Folder::new(), Dice::new(seed));
+    let newest = capture(&folder, 8, 250);
+    let mut read_again = 0;
+    for _ in 0..4 {
+        let mut running = slowly(&folder, "500");
+        std::thread::sleep(Duration::from_millis(300 + dice.below(1_800) as u64));
+        if dice.percent(30) {
+            let stopped = std::process::Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap();
+            assert!(stopped.success());
+        } else {
+            running.kill().unwrap();
+        }
+        running.wait().unwrap();
+    }
+    let before = saved(&folder);
+    let done = resumed(&folder).balanced();
+    assert_eq!((done.exit, done.count("pending")), (0, 0), "seed {seed}: {done:?}");
+    read_again += done.count("received");
+    assert_eq!(held(&folder, &newest), newest, "seed {seed}");
+    if before.as_array().is_some_and(|rows| !rows.is_empty()) {
+        assert!(read_again < 2_000 && done.err.contains("goes on where it was interrupted"), "seed {seed}: {done:?} after {before}");
+    }
+    assert_eq!(saved(&folder), json!([]), "a good end leaves nothing to go on with");
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_moment_goes_on_where_it_was_and_comes_to_the_fold() {
+    std::thread::scope(|scope| {
+        let of = (0..4).map(|seed| scope.spawn(move || killed_again_and_again(seed))).collect::<Vec<_>>();
+        of.into_iter().for_each(|one| one.join().unwrap());
+    });
+}
+
+#[test]
+fn a_first_run_begins_at_the_beginning_and_says_so() {
+    let folder = Folder::new();
+    let newest = capture(&folder, 2, 10);
+    let done = resumed(&folder).balanced();
+    assert_eq!((done.exit, done.count("received")), (0, 20), "{done:?}");
+    assert!(done.err.contains("nothing of it was interrupted: begins at the beginning"), "{done:?}");
+    assert_eq!(held(&folder, &newest), newest);
+}
+
+#[test]
+fn files_before_the_place_are_not_opened() {
+    let folder = Folder::new();
+    let newest = capture(&folder, 6, 100);
+    let mark = interrupted(&folder, "200")[0]["progress"]["scanned"].clone();
+    // As long as before, and no captured stream any more: only whoever opens it can tell.
+    let path = folder.path().join("export/00.ion");
+    std::fs::write(&path, vec![0; std::fs::metadata(&path).unwrap().len() as usize]).unwrap();
+    let done = resumed(&folder).balanced();
+    let before = mark["before"]["files"].as_u64().unwrap();
+    assert!(done.exit == 0 && done.count("received") <= 600 - 100 * before, "{mark}: {done:?}");
+    assert_eq!(held(&folder, &newest), newest);
+}
+
+#[test]
+fn without_resume_everything_is_read_and_what_was_saved_stays() {
+    let folder = Folder::new();
+    capture(&folder, 6, 100);
+    let before = interrupted(&folder, "200");
+    let done = folder.revsync(&["--json", "sync", "export", "--name=load"]).balanced();
+    assert_eq!((done.exit, done.count("received")), (0, 600));
+    assert_eq!(saved(&folder)[0]["progress"], before[0]["progress"]);
+}
+
+#[test]
+fn a_source_that_changed_is_refused_with_what_changed_and_can_be_begun_anew() {
+    let folder = Folder::new();
+    let newest = capture(&folder, 6, 100);
+    interrupted(&folder, "200");
+    std::fs::remove_file(folder.path().join("export/00.ion")).unwrap();
+    let done = folder.revsync(&["sync", "export", "--resume", "--name=load"]);
+    assert_eq!(done.exit, 2);
+    assert!(done.err.contains("is not what it was when the run was interrupted: before 0"), "{done:?}");
+    assert!(done.err.contains("revsync checkpoints rewind earliest --name 'load'"), "{done:?}");
+    assert_eq!(folder.revsync(&["checkpoints", "rewind", "earliest", "--name", "load"]).exit, 0);
+    let done = resumed(&folder).balanced();
+    assert_eq!((done.exit, done.count("received")), (0, 500), "{done:?}");
+    assert!(done.err.contains("begins at the beginning"), "{done:?}");
+    let held = held(&folder, &newest);
+    assert!(held.iter().all(|(id, version)| newest[id] == *version));
+}
+
+#[test]
+fn what_came_behind_the_place_meanwhile_is_read() {
+    let folder = Folder::new();
+    capture(&folder, 6, 100);
+    interrupted(&folder, "200");
+    folder.write("export/99.ion", revision("T", "late", 7, Some("{}")));
+    assert_eq!(resumed(&folder).exit, 0);
+    assert_eq!(held(&folder, &BTreeMap::from([("late".to_owned(), 7)])).len(), 1);
+}
+
+#[test]
+fn nothing_behind_a_file_that_is_damaged_counts_as_read_until_it_is_mended() {
+    let folder = Folder::new();
+    let newest = capture(&folder, 4, 50);
+    let path = folder.path().join("export/01.ion.gz");
+    let whole = std::fs::read(&path).unwrap();
+    let mut damaged = whole.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle..].fill(0);
+    std::fs::write(&path, damaged).unwrap();
+    let done = resumed(&folder);
+    assert!(done.exit == 2 && done.err.contains("01.ion.gz"), "{done:?}");
+    assert_eq!(saved(&folder)[0]["progress"]["scanned"]["file"], "01.ion.gz");
+    assert_eq!(resumed(&folder).exit, 2, "it is not passed over");
+    std::fs::write(&path, whole).unwrap();
+    let done = resumed(&folder).balanced();
+    assert_eq!((done.exit, done.count("received")), (0, 150), "{done:?}");
+    assert_eq!(held(&folder, &newest), newest);
+}
+
+#[test]
+fn dead_letters_are_settled_and_are_not_written_again() {
+    let folder = Folder::new();
+    let newest = capture(&folder, 6, 100);
+    let path = folder.path().join("export/00.ion");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, "{recordType:\"NO_SUCH\"}\n".repeat(3) + &text).unwrap();
+    interrupted(&folder, "200");
+    let letters = || folder.revsync(&["--json", "dead-letters", "list"]).json()["dead_letters"].as_array().unwrap().len();
+    assert_eq!(letters(), 3);
+    let done = resumed(&folder).balanced();
+    assert_eq!((done.exit, done.count("dead_letters"), letters()), (0, 0, 3), "{done:?}");
+    assert_eq!(held(&folder, &newest), newest);
+}
+
+#[test]
+fn the_place_may_be_a_file_and_another_sink_is_refused_then() {
+    let folder = Folder::new();
+    let newest = capture(&folder, 6, 100);
+    let with = |to: &str, rate: &str| {
+        let (to, place) = (format!("--to={to}"), "--checkpoints=file:places.json");
+        let arguments: Vec<String> =
+            RESUMED.iter().map(|argument| (*argument).to_owned()).chain([to, place.to_owned(), format!("--max-rate={rate}")]).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        folder.command(&arguments, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut running = with("local:revsync.db", "200");
+    while !std::fs::read_to_string(folder.path().join("places.json")).is_ok_and(|text| text.contains("scanned")) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let refused = with("local:other.db", "0").wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("and is to go on into local:"), "{said}");
+    assert_eq!(with("local:revsync.db", "0").wait().unwrap().code(), Some(0));
+    assert_eq!(held(&folder, &newest), newest);
+}
+
+#[test]
+fn what_cannot_be_gone_on_with_is_refused_with_the_reason() {
+    let folder = Folder::new();
+    capture(&folder, 1, 1);
+    for (source, to, reason) in [
+        ("-", "local:revsync.db", "expected files, found standard input"),
+        ("kafka://127.0.0.1:1/topic", "local:revsync.db", "revsync run follows it and keeps checkpoints"),
+        ("kinesis://stream?region=eu-west-1", "local:revsync.db", "revsync run follows it and keeps checkpoints"),
+        ("export", "bulk:lines", "bulk:lines is written anew by every run"),
+        ("missing", "local:revsync.db", "missing cannot be read"),
+    ] {
+        let done = folder.revsync(&["sync", source, "--resume", "--to", to]);
+        assert!(done.exit == 2 && done.err.contains(reason), "{source}: {done:?}");
+    }
+    assert!(!folder.path().join("revsync.db").exists() && !folder.path().join("lines").exists(), "nothing was written");
+}
