@@ -19,6 +19,9 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod journal;
+#[path = "../support/ledger.rs"]
+mod ledger;
 mod local_index;
 mod local_search;
 mod memory;

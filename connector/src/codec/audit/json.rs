@@ -13,59 +13,6 @@ pub(super) fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// A JSON text as Ion text: a number with a fraction or an exponent is a decimal, as exports write them; all else is the same in both. `None`: a
-/// string of it cannot be read.
-pub(super) fn transcribed(json: &str) -> Option<String> {
-    let (mut ion, mut rest) = (String::with_capacity(json.len() + 16), json);
-    while let Some(first) = rest.chars().next() {
-        let length = match first {
-            '"' => {
-                let length = quoted(rest)?;
-                // Escapes of surrogate pairs are not the same in both.
-                let text: String = serde_json::from_str(&rest[..length]).ok()?;
-                ion.push_str(&quote(&text));
-                length
-            }
-            '-' | '0'..='9' => {
-                let length = rest.find(|c: char| !matches!(c, '-' | '+' | '.' | 'e' | 'E' | '0'..='9')).unwrap_or(rest.len());
-                ion.push_str(&rest[..length].replace(['e', 'E'], "d"));
-                length
-            }
-            other => {
-                ion.push(other);
-                other.len_utf8()
-            }
-        };
-        rest = &rest[length..];
-    }
-    Some(ion)
-}
-
-/// Bytes of the string that a text begins with.
-fn quoted(text: &str) -> Option<usize> {
-    let mut escaped = false;
-    text.bytes().enumerate().skip(1).find_map(|(at, byte)| {
-        let ends = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        ends.then_some(at + 1)
-    })
-}
-
-/// A text as a string of Ion text.
-fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            ..' ' => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
-            _ => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 /// A blob that JSON has as text.
 pub(super) fn blob(value: &Element) -> Option<Vec<u8>> {
     STANDARD.decode(value.as_string()?).ok()
@@ -135,6 +82,7 @@ fn items(value: &Element, with: impl FnMut(&Element) -> Element) -> Element {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::qldb::with_decimals;
     use super::*;
 
     fn ion(text: &str) -> Element {
@@ -146,7 +94,7 @@ mod tests {
         let json = r#"{"a\"b":44230e-2, "c":[1,-2.50,1E3,true,null],"d":"\ud83d\ude00 1e5\n","e":{}}"#;
         assert!(is_object(json) && !is_object("[1]") && !is_object("{a:1}"));
         let expected = ion("{'a\"b':442.30,c:[1,-2.50,1d3,true,null],d:\"\u{1F600} 1e5\\n\",e:{}}");
-        assert_eq!(ion(&transcribed(json).unwrap()), expected);
+        assert_eq!(ion(&with_decimals(json)), expected);
     }
 
     #[test]

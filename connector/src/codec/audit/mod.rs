@@ -10,7 +10,7 @@ mod json;
 use ion_rs::{Element, IonType, Struct};
 
 use super::ion_binary::{Reader, VERSION_MARKER};
-use super::{Content, Format, UserRecord, ion_text, revision_hash, surrogates};
+use super::{Content, Format, UserRecord, ion_text, qldb, revision_hash, surrogates};
 use crate::record::Fault;
 use crate::revision::MAX_VERSION;
 use hash::{Hash, dot};
@@ -132,7 +132,7 @@ pub fn pieces(user_record: &UserRecord, hashes: bool, mut take: impl FnMut(Piece
                 Err(fault) => return take(Err(fault), false),
                 Ok(Some((value, _))) => value,
             };
-            take(revision_hash::element(&reader.last_by_itself(), value).ok_or_else(too_large), false);
+            take(revision_hash::element(&reader.last_by_itself(), value, &[]).ok_or_else(too_large), false);
         }
     }
     let Ok(text) = std::str::from_utf8(payload) else {
@@ -141,8 +141,8 @@ pub fn pieces(user_record: &UserRecord, hashes: bool, mut take: impl FnMut(Piece
     let replaced = surrogates::replaced(text);
     let text = replaced.as_ref().map_or(text, |(text, _)| text);
     let is_json = json::is_object(text);
-    let transcribed = if is_json { json::transcribed(text) } else { None };
-    ion_text::elements(transcribed.as_deref().unwrap_or(text)).for_each(|element| take(element, is_json));
+    let as_ion = is_json.then(|| qldb::with_decimals(text));
+    ion_text::elements(as_ion.as_deref().unwrap_or(text)).for_each(|element| take(element, is_json));
 }
 
 fn too_large() -> Fault {
@@ -195,7 +195,8 @@ impl Reading {
             Some(Some("CONTROL")) => Ok(Piece::Other),
             Some(Some("BLOCK_SUMMARY")) => self.block(payload()?, "revisionSummaries").map(Piece::Block),
             Some(Some("REVISION_DETAILS")) => {
-                let revision = structure(payload()?, "revision").ok_or_else(|| unexpected("found a REVISION_DETAILS without a revision"))?;
+                let revision =
+                    structure(payload()?, "revision").ok_or_else(|| unexpected("found a REVISION_DETAILS without a revision"))?;
                 self.revision(revision, address(revision)?).map(Piece::Revision)
             }
             Some(_) => Err(unexpected("found a recordType other than CONTROL, BLOCK_SUMMARY and REVISION_DETAILS")),

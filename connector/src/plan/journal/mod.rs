@@ -100,14 +100,8 @@ pub enum Open {
 
 impl Open {
     /// Every reason, in their order.
-    pub const ALL: [Self; 6] = [
-        Self::TypesLost,
-        Self::RevisionUnstated,
-        Self::RevisionUnreadable,
-        Self::NoTransactionInfo,
-        Self::NoRevisions,
-        Self::NoHashes,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::TypesLost, Self::RevisionUnstated, Self::RevisionUnreadable, Self::NoTransactionInfo, Self::NoRevisions, Self::NoHashes];
 
     /// Its name.
     pub fn as_str(self) -> &'static str {

@@ -136,13 +136,8 @@ impl<P: FnMut(u64, u64) + Send> Auditing<'_, P> {
     /// Walks along the blocks, and sums up.
     fn conclude(&mut self, sample: Option<u32>) -> Result<(), Error> {
         let mut walk = Walk::new(sample);
-        let mut breaks = Vec::new();
-        self.journal.walk(|link| {
-            breaks.extend(walk.step(link));
-            Ok(())
-        })?;
+        self.journal.walk(|link| walk.step(link).map_or(Ok(()), |finding| self.journal.find(&finding)))?;
         walk.end();
-        self.journal.together(|journal| breaks.iter().try_for_each(|finding| journal.find(finding)))?;
         let audit = &mut *self.audit;
         audit.broken = self.journal.findings(|verdict| matches!(verdict, Verdict::Broken(_)), sample)?;
         audit.open = self.journal.findings(|verdict| matches!(verdict, Verdict::Open(_)), sample)?;
@@ -168,7 +163,7 @@ impl Taking<'_> {
         let mut user_records = intake::open(self.decoder, record);
         while let Some(user_record) = intake::next_user_record(self.decoder, &mut user_records, record) {
             let position = codec::position(&record.position, user_record.sub);
-            let mut unusable = |audit: &mut Audit, fault: &Fault| {
+            let unusable = |audit: &mut Audit, fault: &Fault| {
                 audit.unusable += 1;
                 audit.first_unusable.get_or_insert_with(|| format!("{} at {position}: {fault}", record.origin));
             };

@@ -80,7 +80,7 @@ impl Journal {
     /// # Errors
     /// It cannot be written, as where the disk is full.
     pub fn take_block(&mut self, mut link: Link) -> Result<(), Error> {
-        let mut take = || {
+        let take = || {
             let before = self.link(&link.address)?;
             if let Some(before) = before {
                 if before.hash != link.hash || before.previous != link.previous {
@@ -108,7 +108,8 @@ impl Journal {
         let (hash, seen) = (revision.hash.clone().unwrap_or_default(), Seen::of(revision));
         let take = || {
             let Some(mut link) = self.link(&revision.address)? else {
-                const WAIT: &str = "INSERT OR IGNORE INTO waiting (strand, sequence, id, version, hash, seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                const WAIT: &str =
+                    "INSERT OR IGNORE INTO waiting (strand, sequence, id, version, hash, seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
                 let values = params![strand, sequence, revision.id, revision.version, hash.as_bytes(), seen as u8];
                 return self.connection.prepare_cached(WAIT)?.execute(values).map(drop);
             };
@@ -125,7 +126,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn find(&mut self, finding: &Finding) -> Result<(), Error> {
+    pub fn find(&self, finding: &Finding) -> Result<(), Error> {
         self.write_finding(finding).map_err(error)
     }
 
@@ -196,7 +197,7 @@ impl Journal {
         let read = || {
             let mut select = self.connection.prepare(COUNTS)?;
             let of = |row: &Row<'_>| Ok((verdict(row.get(0)?).ok_or(rusqlite::Error::InvalidQuery)?, row.get(1)?));
-            select.query_map([], of)?.collect()
+            select.query_map([], of)?.collect::<rusqlite::Result<_>>()
         };
         read().map_err(error)
     }

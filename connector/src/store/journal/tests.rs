@@ -39,7 +39,12 @@ fn revision(sequence: u64, byte: u8) -> Revision {
 
 fn walked(journal: &Journal) -> Walk {
     let mut walk = Walk::new(None);
-    journal.walk(|link| { walk.step(link); Ok(()) }).unwrap();
+    journal
+        .walk(|link| {
+            walk.step(link);
+            Ok(())
+        })
+        .unwrap();
     walk.end();
     walk
 }
@@ -89,12 +94,10 @@ fn two_different_blocks_of_one_address_are_found_once() {
 
 #[test]
 fn findings_come_in_the_order_of_the_journal() {
-    let mut journal = Journal::open(0).unwrap();
-    for (sequence, verdict) in [
-        (5, Verdict::Open(Open::TypesLost)),
-        (3, Verdict::Broken(Check::BlockHash)),
-        (3, Verdict::Broken(Check::RevisionHash)),
-    ] {
+    let journal = Journal::open(0).unwrap();
+    for (sequence, verdict) in
+        [(5, Verdict::Open(Open::TypesLost)), (3, Verdict::Broken(Check::BlockHash)), (3, Verdict::Broken(Check::RevisionHash))]
+    {
         journal.find(&Finding::of_block(&address(sequence), verdict)).unwrap();
     }
     let found = journal.findings(|_| true, None).unwrap();
