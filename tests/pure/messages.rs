@@ -33,7 +33,7 @@ fn transcript(folder: &Folder, arguments: &[&str], set: &[(&str, &str)]) -> Stri
 #[test]
 fn help_is_the_golden_file() {
     let folder = Folder::new();
-    let commands: [&[&str]; 23] = [
+    let commands: [&[&str]; 25] = [
         &["--help"],
         &["sync", "--help"],
         &["kcl", "--help"],
@@ -41,6 +41,8 @@ fn help_is_the_golden_file() {
         &["search", "--help"],
         &["query", "--help"],
         &["verify", "--help"],
+        &["journal", "--help"],
+        &["verify-journal", "--help"],
         &["mapping", "--help"],
         &["setup", "--help"],
         &["check", "--help"],
