@@ -8,7 +8,7 @@ use bytes::Bytes;
 use revsync::aws::Aws;
 use revsync::kafka::Properties;
 use revsync::record::{Fault, Origin, Position, SequenceNumber};
-use revsync::store::dead_letters::{Config, DeadLetter, DeadLetters, Entry, FORMAT_VERSION, identify};
+use revsync::store::dead_letters::{Config, DeadLetter, DeadLetters, Entry, FORMAT_VERSION, identify, large_bucket};
 use serde_json::{Value, json};
 
 use crate::aws::{Emulator, REGION, emulator};
@@ -61,7 +61,7 @@ pub(crate) fn bucket(emulator: &'static Emulator) -> Home {
 /// What is configured for a place; a queue of a scripted service needs a region only.
 pub(crate) fn config(place: &str, large: Option<&str>) -> Config {
     let aws = Aws { region: Some(REGION.to_owned()), assume_role_arn: None };
-    Config { place: place.parse().unwrap(), large: large.map(|large| large.parse().unwrap()), properties: Properties::default(), aws }
+    Config { place: place.parse().unwrap(), large: large.map(|large| large_bucket(large).unwrap()), properties: Properties::default(), aws }
 }
 
 pub(crate) fn credentials() -> SharedCredentialsProvider {
@@ -120,7 +120,7 @@ pub(crate) fn letter(number: u64, payload: impl Into<Bytes>) -> DeadLetter {
     let payload = payload.into();
     DeadLetter {
         v: FORMAT_VERSION,
-        id: identify(&origin, &position, 0, &payload),
+        id: identify(&origin, &position, 0, None, &payload),
         time: format!("2024-05-06T07:08:09.{number:09}Z"),
         first_time: None,
         origin,
@@ -129,6 +129,7 @@ pub(crate) fn letter(number: u64, payload: impl Into<Bytes>) -> DeadLetter {
         part: 0,
         format: "qldb".to_owned(),
         table: Some("Person".to_owned()),
+        mode: None,
         document_id: Some("7PiADsj9Zt".to_owned()),
         version: Some(number),
         index: Some("person".to_owned()),

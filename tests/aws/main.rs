@@ -3,6 +3,7 @@
 
 #[path = "../support/aws.rs"]
 mod aws;
+mod captures;
 #[path = "../support/command.rs"]
 mod command;
 mod commands;

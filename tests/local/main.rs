@@ -7,6 +7,8 @@ mod conformance;
 #[path = "../support/command.rs"]
 mod command;
 
+mod archive;
+mod audit;
 mod bulk_file;
 mod cells;
 mod checkpoint_commands;
@@ -19,6 +21,7 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod fold;
 mod journal;
 #[path = "../support/ledger.rs"]
 mod ledger;

@@ -170,7 +170,7 @@ pub(super) fn gaps(report: &Report<'_>) -> Map<String, Value> {
         let missing = strand.missing.first.iter().map(|(from, to)| json!([from, to])).collect::<Value>();
         json!({
             "strandId": strand.strand, "first": strand.first, "last": strand.last, "blocks": strand.blocks,
-            "missing_blocks": strand.missing_blocks, "missing_ranges": strand.missing.count, "missing": missing,
+            "missing_blocks": strand.missing_blocks, "missing_ranges": strand.missing.count, "missing": missing, "last_hash": strand.last_hash.as_ref().map(ToString::to_string),
         })
     };
     let mut object = Map::new();

@@ -30,13 +30,13 @@ Examples:
       what a stream has now; a stream forgets, so it begins in the middle of its strand
   revsync --json journal export/ | jq '.strands[] | {strandId, first, last, missing}'
 
-A block that is missing leaves a hole in the sequence numbers of its strand. What came before the first
-block and after the last cannot be known from the blocks: compare both with what you asked for.
-A stream whose block summaries were left out has revisions without their block, and no strand.
+A block that is missing leaves a hole in the sequence numbers of its strand. What came before the
+first block and after the last cannot be known from the blocks: compare both with what you asked
+for. A stream whose block summaries were left out has revisions without their block, and no strand.
 
-What it costs: one read of the source, and some 200 bytes for each block and revision in a temporary
-file beyond some 30 MiB of memory. The file is in the folder that SQLITE_TMPDIR or TMPDIR names (else
-/var/tmp), has no name, and is gone with the process.
+What it costs: one read of the source, and some 200 bytes for each block and revision in a
+temporary file beyond some 30 MiB of memory. The file is in the folder that SQLITE_TMPDIR or TMPDIR
+names (else /var/tmp), has no name, and is gone with the process.
 
 Whether the blocks are what they were is another question: see revsync verify-journal.
 

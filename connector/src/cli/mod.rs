@@ -17,6 +17,7 @@ mod kcl;
 mod line;
 mod log;
 mod mapping;
+mod opening;
 mod options;
 mod parts;
 mod progress;

@@ -53,10 +53,11 @@ What cannot be checked, and is told with its count:
   the ledger's own     revisions of which only the hash leaves the ledger
   the first block      of a strand: nothing is before it that it could go on from
   no hash covers       the time of a block, redactionInfo, and in a stream the name of a table
-  JSON                 has lost the types of Ion. Likely readings of a document are tried; where none gives
-                       its hash, the document is not proven: ask for Ion, where that is still possible
-A whole journal that somebody made anew, with all of its hashes, is as right as the first one: compare the
-hash of its last block with one that you know from elsewhere. It is printed.
+  JSON                 has lost the types of Ion. Likely readings of a document are tried; where
+                       none gives its hash, the document is not proven: look for an export in Ion
+A whole journal that somebody made anew, with all of its hashes, is as right as the first one:
+compare the hash of the last block of a strand, which is printed, with one that you know from
+elsewhere.
 
 What it costs: as revsync journal, and the time for the hashes.
 
@@ -228,4 +229,9 @@ fn checked(text: &mut String, audit: &Audit, paint: Paint) {
     }
     audit::rest(text, &audit.strands);
     let _ = writeln!(text, "  the time of a block and its redactionInfo: no hash covers them");
+    let _ = writeln!(text, "\n{}", paint.bold("the hash of the last block, to be compared with one that is known from elsewhere"));
+    for strand in &audit.strands.first {
+        let hash = strand.last_hash.as_ref().map_or("none".to_owned(), ToString::to_string);
+        let _ = writeln!(text, "  {}@{}  {hash}", clean(&strand.strand), strand.last);
+    }
 }

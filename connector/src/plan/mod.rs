@@ -13,6 +13,7 @@ pub mod filter;
 pub mod fingerprint;
 pub mod fold;
 pub mod health;
+pub mod history;
 pub mod inference;
 pub mod journal;
 pub mod lease;

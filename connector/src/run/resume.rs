@@ -108,13 +108,18 @@ impl Found {
         })
     }
 
-    /// Keeps on saving.
-    pub fn keep(self, home: Home, sink: Arc<dyn Sink>, files: Vec<Listed>) -> Resume {
+    /// Keeps on saving. `folds`: what a file holds decides what is sent of others.
+    pub fn keep(self, home: Home, sink: Arc<dyn Sink>, files: Vec<Listed>, folds: bool) -> Resume {
         sink.expecting(&self.targets);
+        let makes_durable = home.sink.is_some();
+        let mut marks = Marks::new(home.sink);
+        if folds {
+            marks.with_all(&files);
+        }
         Resume {
             checkpoints: Checkpoints::new(home.shelf, home.pipeline),
-            makes_durable: home.sink.is_some(),
-            marks: Marks::new(home.sink),
+            makes_durable,
+            marks,
             sink,
             files,
             stamp: self.stamp,

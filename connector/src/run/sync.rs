@@ -57,7 +57,7 @@ pub async fn sync_and_save(
         _ => tokio::select! {
             biased;
             () = stopped(&mut stop) => Err(interrupted()),
-            finished = deliver.finish() => finished,
+            finished = finish(deliver, resume.as_deref_mut()) => finished,
         },
     };
     let mut result = scanned.and_then(|complete| finished.map(|()| complete));
@@ -121,6 +121,20 @@ async fn scan(
             reading = pages::next(source);
         }
         progress(so_far, &deliver.counts());
+    }
+}
+
+/// Waits until everything is settled, and saves meanwhile how far it is.
+async fn finish(deliver: &mut Deliver, mut resume: Option<&mut Resume>) -> Result<(), Error> {
+    loop {
+        // What comes after the last is settled is not broken off: it may take its time.
+        let due = resume.as_ref().map(|resume| resume.due()).filter(|_| !deliver.ledger().is_settled());
+        tokio::select! {
+            biased;
+            finished = deliver.finish() => return finished,
+            () = at(due) => {}
+        }
+        save(resume.as_deref_mut(), deliver).await?;
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Strand {
     pub first: u64,
     /// The sequence number of its last block.
     pub last: u64,
+    /// `blockHash` of its last block.
+    pub last_hash: Option<Hash>,
     /// How many blocks of it there are.
     pub blocks: u64,
     /// How many are missing between the first and the last.
@@ -108,7 +110,7 @@ pub struct Walk {
     pub incomplete: Told<Incomplete>,
     /// The revisions.
     pub tally: Tally,
-    at_hand: Option<(Strand, Option<Hash>)>,
+    at_hand: Option<Strand>,
 }
 
 impl Walk {
@@ -131,13 +133,13 @@ impl Walk {
         self.blocks += 1;
         self.count(&link);
         let Link { address, hash, previous, .. } = link;
-        if self.at_hand.as_ref().is_none_or(|(strand, _)| strand.strand != address.strand) {
+        if self.at_hand.as_ref().is_none_or(|strand| strand.strand != address.strand) {
             self.end();
-            let strand = Strand { strand: address.strand, first: address.sequence, last: address.sequence, blocks: 1, ..Strand::default() };
-            self.at_hand = Some((strand, hash));
+            let Address { strand, sequence } = address;
+            self.at_hand = Some(Strand { strand, first: sequence, last: sequence, last_hash: hash, blocks: 1, ..Strand::default() });
             return None;
         }
-        let (strand, before) = self.at_hand.as_mut()?;
+        let strand = self.at_hand.as_mut()?;
         strand.blocks += 1;
         let after = strand.last.saturating_add(1);
         let is_next = address.sequence == after;
@@ -148,7 +150,7 @@ impl Walk {
             strand.missing.push((after, address.sequence.saturating_sub(1)), self.limit);
         }
         strand.last = address.sequence;
-        let before = std::mem::replace(before, hash).filter(|_| is_next);
+        let before = std::mem::replace(&mut strand.last_hash, hash).filter(|_| is_next);
         let (before, previous) = before.zip(previous)?;
         strand.links += 1;
         self.links += 1;
@@ -182,7 +184,7 @@ impl Walk {
 
     /// The last block was taken.
     pub fn end(&mut self) {
-        if let Some((strand, _)) = self.at_hand.take() {
+        if let Some(strand) = self.at_hand.take() {
             self.strands.push(strand, self.limit);
         }
     }

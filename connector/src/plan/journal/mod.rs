@@ -5,6 +5,7 @@
 
 pub mod chain;
 pub mod expected;
+pub mod index;
 
 use crate::codec::audit::hash::{Hash, dot, merkle};
 use crate::codec::audit::{Address, Block, Proof, Revision};
