@@ -8,6 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use ion_rs::{Decimal, Element, IntoAnnotatedElement as _, IonType, List, Sequence, Struct, Value};
 use serde::de::IgnoredAny;
 
+use super::super::ion_text;
+
 /// Whether a text is one JSON object.
 pub(super) fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
@@ -61,7 +63,7 @@ fn timestamp(value: &Element) -> Option<Element> {
     // What is no timestamp at the first look is never parsed: a text may be anything.
     let is_likely = (5..=40).contains(&text.len()) && text.as_bytes()[..4].iter().all(u8::is_ascii_digit);
     let is_plain = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b':' | b'.' | b'T' | b'Z'));
-    let read = (is_likely && is_plain).then(|| super::super::ion_text::guarded(|| Element::read_one(text).ok()).ok())?;
+    let read = (is_likely && is_plain).then(|| ion_text::guarded(|| Element::read_one(text).ok()).ok())?;
     read.filter(|read| read.ion_type() == IonType::Timestamp)
 }
 

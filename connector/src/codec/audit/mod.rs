@@ -162,11 +162,11 @@ fn structure<'a>(of: &'a Struct, name: &str) -> Option<&'a Struct> {
     member(of, name)?.as_struct()
 }
 
-fn list<'a>(of: &'a Struct, name: &str) -> Option<impl Iterator<Item = &'a Element> + use<'a>> {
+fn list<'a>(of: &'a Struct, name: &str) -> Option<impl Iterator<Item = &'a Element>> {
     Some(member(of, name)?.as_sequence()?.iter())
 }
 
-fn address(of: &Struct) -> Result<Address, Fault> {
+fn address_of(of: &Struct) -> Result<Address, Fault> {
     let address = structure(of, "blockAddress");
     let strand = address.and_then(|address| member(address, "strandId")?.as_text()).filter(|strand| !strand.is_empty());
     let sequence = address.and_then(|address| u64::try_from(member(address, "sequenceNo")?.as_i64()?).ok());
@@ -197,7 +197,7 @@ impl Reading {
             Some(Some("REVISION_DETAILS")) => {
                 let revision =
                     structure(payload()?, "revision").ok_or_else(|| unexpected("found a REVISION_DETAILS without a revision"))?;
-                self.revision(revision, address(revision)?).map(Piece::Revision)
+                self.revision(revision, address_of(revision)?).map(Piece::Revision)
             }
             Some(_) => Err(unexpected("found a recordType other than CONTROL, BLOCK_SUMMARY and REVISION_DETAILS")),
             None if member(fields, "blockAddress").is_some() && member(fields, "transactionId").is_some() => {
@@ -208,7 +208,7 @@ impl Reading {
     }
 
     fn block(self, fields: &Struct, revisions: &str) -> Result<Block, Fault> {
-        let address = address(fields)?;
+        let address = address_of(fields)?;
         let info = member(fields, "transactionInfo");
         let hashed = info.filter(|_| self.hashes);
         let hashed = hashed.map(|info| if self.is_json { json::transaction_info(info) } else { info.clone() });
@@ -222,7 +222,7 @@ impl Reading {
             summaries.push(Summary { hash: self.hash(member(entry, "hash")), is_document });
             if let Some(metadata) = structure(entry, "metadata") {
                 let is_elsewhere = member(metadata, "txId").and_then(Element::as_text) != transaction
-                    || member(entry, "blockAddress").is_some() && self::address(entry)? != address;
+                    || member(entry, "blockAddress").is_some() && address_of(entry)? != address;
                 details.push(Revision { is_elsewhere, ..self.revision(entry, address.clone())? });
             }
         }

@@ -63,6 +63,19 @@ fn each_check_of_a_block_fails_by_itself() {
 }
 
 #[test]
+fn what_a_block_never_had_leaves_nothing_open() {
+    let only = |entries: Vec<Hash>, info: Option<Hash>, summaries: Vec<Summary>| {
+        let (root, previous) = (merkle(entries.clone()), hash(4));
+        let hash = Some(dot(&root, &previous));
+        verdicts(&Block { hash, entries_hash: Some(root), previous: Some(previous), entries: Some(entries), info, summaries, ..block() })
+    };
+    let summary = Summary { hash: Some(hash(2)), is_document: true };
+    assert_eq!(only(vec![hash(2), Hash::default()], None, vec![summary.clone()]), []);
+    assert_eq!(only(vec![hash(1)], Some(hash(1)), Vec::new()), []);
+    assert_eq!(only(vec![hash(2), hash(1)], None, vec![summary]), [Verdict::Open(Open::NoTransactionInfo)]);
+}
+
+#[test]
 fn blocks_make_runs_and_what_is_between_them_is_missing() {
     let mut walk = Walk::new(Some(1));
     for (strand, sequence) in [("A", 3), ("A", 4), ("A", 7), ("A", 9), ("B", 0)] {
