@@ -5,6 +5,7 @@
 //! limited ([`MAX_SYMBOLS`](ion_symbols::MAX_SYMBOLS), [`MAX_FIELDS`](ion_json::MAX_FIELDS), [`MAX_FAULTS`], and for Ion text
 //! [`MAX_TEXT_VALUES`](ion_text::MAX_TEXT_VALUES)) far above what any producer writes. What is beyond is a fault that says so.
 
+pub mod audit;
 mod choices;
 mod column;
 mod debezium;
