@@ -12,7 +12,7 @@ use revsync::codec::{self, Content, Decoder};
 use revsync::error::Error;
 use revsync::metrics::Notes;
 use revsync::operation::Operation;
-use revsync::plan::mapping::{Mapping, Planned};
+use revsync::plan::mapping::{Mapping, Plan, Planned};
 use revsync::plan::query::{Query, Value};
 use revsync::record::{Origin, Position, Record};
 use revsync::run::query::{Evaluation, Rows, Scanned, decoder};
@@ -163,7 +163,7 @@ fn operations(records: &[Record], decoder: &mut Decoder, mapping: &mut Mapping, 
         decoder.decode(record, &mut units, &mut notes);
         for unit in units.drain(..) {
             if let Content::Revision(revision) = unit.content
-                && let Planned::Operation(operation) = mapping.plan(revision, 0).unwrap()
+                && let Some(Plan { planned: Planned::Operation(operation), .. }) = mapping.plan(revision, 0).unwrap().into_iter().next()
             {
                 operations.push(operation);
             }

@@ -120,7 +120,7 @@ pub(crate) fn letter(number: u64, payload: impl Into<Bytes>) -> DeadLetter {
     let payload = payload.into();
     DeadLetter {
         v: FORMAT_VERSION,
-        id: identify(&origin, &position, 0, &payload),
+        id: identify(&origin, &position, 0, None, &payload),
         time: format!("2024-05-06T07:08:09.{number:09}Z"),
         first_time: None,
         origin,
@@ -129,6 +129,7 @@ pub(crate) fn letter(number: u64, payload: impl Into<Bytes>) -> DeadLetter {
         part: 0,
         format: "qldb".to_owned(),
         table: Some("Person".to_owned()),
+        mode: None,
         document_id: Some("7PiADsj9Zt".to_owned()),
         version: Some(number),
         index: Some("person".to_owned()),

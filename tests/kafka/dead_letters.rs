@@ -56,7 +56,7 @@ fn letter(offset: i64, message: Option<Message>, payload: &'static [u8]) -> Dead
     let position = Position::Offset { topic: "orders".to_owned(), partition: 3, offset };
     DeadLetter {
         v: FORMAT_VERSION,
-        id: identify(&origin, &position, 0, &payload),
+        id: identify(&origin, &position, 0, None, &payload),
         time: format!("2024-05-06T07:08:{offset:02}Z"),
         first_time: None,
         origin,
@@ -65,6 +65,7 @@ fn letter(offset: i64, message: Option<Message>, payload: &'static [u8]) -> Dead
         part: 0,
         format: "debezium".to_owned(),
         table: Some("shop.item".to_owned()),
+        mode: None,
         document_id: None,
         version: None,
         index: None,

@@ -7,6 +7,7 @@ mod conformance;
 #[path = "../support/command.rs"]
 mod command;
 
+mod archive;
 mod bulk_file;
 mod cells;
 mod checkpoint_commands;
@@ -19,6 +20,10 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod fold;
+mod journal;
+#[path = "../support/ledger.rs"]
+mod ledger;
 mod local_index;
 mod local_search;
 mod memory;

@@ -277,6 +277,9 @@ fn values_that_make_no_sense_together_are_refused() {
         "[source]\nshard_timeout = \"0s\"",
         "[dead_letters]\nurl = \"letters.jsonl\"",
         "[[table]]\nname = \"A\"\n[[table]]\nname = \"A\"",
+        "[[table]]\nname = \"A\"\nmode = \"history\"\n[[table]]\nname = \"A\"\nmode = \"history\"",
+        "[[table]]\nname = \"A\"\n[[table]]\nname = \"A\"\nmode = \"history\"\ndecimals = \"string\"",
+        "[[table]]\nname = \"*\"\nkey = [\"a\"]\n[[table]]\nname = \"A\"\nmode = \"history\"\nkey = [\"b\"]",
         "[[table]]\nname = \"\"",
         "[[table]]\nname = \"A\"\nfields = [\"a..b\"]",
     ] {

@@ -241,7 +241,7 @@ fn letter(offset: u64, fault: Fault) -> DeadLetter {
     let payload = bytes_of("{\"a\": \"text\"}");
     DeadLetter {
         v: FORMAT_VERSION,
-        id: identify(&origin, &position, 0, &payload),
+        id: identify(&origin, &position, 0, None, &payload),
         time: "2024-05-06T07:08:09Z".into(),
         first_time: None,
         origin,
@@ -250,6 +250,7 @@ fn letter(offset: u64, fault: Fault) -> DeadLetter {
         part: 0,
         format: "qldb".into(),
         table: None,
+        mode: None,
         document_id: None,
         version: None,
         index: None,
@@ -277,6 +278,7 @@ async fn dead_letters_are_listed_and_explained() {
     let store = DeadLetters::in_file(&path).unwrap();
     let refused = DeadLetter {
         table: Some("Person".into()),
+        mode: None,
         document_id: Some("7PiADsj9ZtNsmvzTVBJ\u{1b}[2J".into()),
         version: Some(3),
         index: Some("person".into()),

@@ -15,7 +15,7 @@ use crate::codec::{self, Decoder, Journal, Metadata, TableOptions};
 use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};
 use crate::error::{Error, Kind};
 use crate::plan::filter::Filter;
-use crate::plan::mapping::{Mapping, Rule};
+use crate::plan::mapping::{Mapping, Mode, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
 use crate::run::standing::Standing;
@@ -197,6 +197,13 @@ pub(super) fn decoding(settings: &Settings) -> codec::Options {
         versions: settings.source.versions,
         table: Box::new(move |table| {
             let rule = rule(&tables, table);
+            let metadata = if has_history(&tables, table) {
+                Metadata::History
+            } else if rule.is_some_and(|rule| rule.metadata_field.is_some()) {
+                Metadata::Field
+            } else {
+                Metadata::None
+            };
             let named = keys.iter().find(|key| matches(&key.table, table)).map(|key| &key.columns);
             TableOptions {
                 unread: false,
@@ -204,7 +211,7 @@ pub(super) fn decoding(settings: &Settings) -> codec::Options {
                 rules: rule
                     .map(|rule| Rules { decimals: rule.decimals, non_finite: rule.non_finite, ..Rules::default() })
                     .unwrap_or_default(),
-                metadata: if rule.is_some_and(|rule| rule.metadata_field.is_some()) { Metadata::Field } else { Metadata::None },
+                metadata,
                 key: named.or(rule.map(|rule| &rule.key)).cloned().unwrap_or_default(),
                 rows: rule.and_then(|rule| rule.rows).unwrap_or(rows),
                 types: rule.map(|rule| rule.types.clone()).unwrap_or_default(),
@@ -215,9 +222,13 @@ pub(super) fn decoding(settings: &Settings) -> codec::Options {
     }
 }
 
-/// The rule for a table: the first that fits.
+/// The rule by which the records of a table are decoded: the first that fits, and one for newest revisions before one for a history.
 fn rule<'a>(rules: &'a [TableRule], table: &str) -> Option<&'a TableRule> {
-    rules.iter().find(|rule| matches(&rule.name, table))
+    Mode::ALL.into_iter().find_map(|mode| rules.iter().find(|rule| rule.mode == mode && matches(&rule.name, table)))
+}
+
+fn has_history(rules: &[TableRule], table: &str) -> bool {
+    rules.iter().any(|rule| rule.mode == Mode::History && matches(&rule.name, table))
 }
 
 /// How operations are sent.

@@ -17,8 +17,9 @@ use crate::metrics::Notes;
 use crate::operation::Operation;
 use crate::panics::panicked;
 use crate::plan::cells::Row;
+use crate::plan::history;
 use crate::plan::inference::Inference;
-use crate::plan::mapping::{Mapping, Planned};
+use crate::plan::mapping::{Mapping, Mode, Plan, Planned};
 use crate::record::Fault;
 use crate::revision::Document;
 use crate::run::pages::PAGE;
@@ -120,14 +121,16 @@ fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Op
                     if table.is_some_and(|table| *table != *revision.table) {
                         continue;
                     }
-                    match mapping.plan(revision, 0)? {
-                        Planned::Operation(operation) => {
-                            if let Some(document) = document(&operation) {
-                                seen.entry(operation.target().index.to_string()).or_default().observe(&document);
+                    for Plan { mode, planned, .. } in mapping.plan(revision, 0)? {
+                        match planned {
+                            Planned::Operation(operation) => {
+                                if let Some(document) = document(&operation, mode) {
+                                    seen.entry(operation.target().index.to_string()).or_default().observe(&document);
+                                }
                             }
+                            Planned::Fault(fault) => refuse(fault),
+                            Planned::Skip(_) => {}
                         }
-                        Planned::Fault(fault) => refuse(fault),
-                        Planned::Skip(_) => {}
                     }
                 }
             }
@@ -136,9 +139,11 @@ fn observe(mut scan: Scan, mut decoder: Decoder, mut mapping: Mapping, table: Op
     Ok(Observed { seen, unusable, is_complete: !scan.is_incomplete() })
 }
 
-/// What an operation puts into an index: a document, or of a row that is put together from cells the columns that were written.
-fn document(operation: &Operation) -> Option<Cow<'_, Document>> {
+/// What an operation puts into an index: a document, without what a history has in every one; or of a row that is put together from cells the columns
+/// that were written.
+fn document(operation: &Operation, mode: Option<Mode>) -> Option<Cow<'_, Document>> {
     match operation {
+        Operation::Index { document, .. } if mode == Some(Mode::History) => history::bare(document).map(Cow::Owned),
         Operation::Index { document, .. } => Some(Cow::Borrowed(document)),
         Operation::Merge { cells, .. } => {
             let mut row = Row::default();

@@ -261,6 +261,9 @@ pub(crate) struct CheckpointOptions {
 /// How a source is read that is files.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LoadOptions {
+    /// Reduce the source to the newest revision of each document before anything is sent: it is read twice, and each document is written once
+    #[arg(long, env = "REVSYNC_FOLD", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    pub fold: bool,
     /// Go on where an earlier run with --resume was interrupted, file and byte; how far it is, is saved about once a second with the checkpoints
     #[arg(long, env = "REVSYNC_RESUME", hide_env_values = true, value_parser = BoolishValueParser::new())]
     pub resume: bool,

@@ -89,6 +89,8 @@ pub enum Metadata {
     None,
     /// A flat object to be a field of the document: `table`, `id`, `version` and what else the format knows.
     Field,
+    /// As `Field`, and the revision's hash where the format has one: what a document of a history says of its revision.
+    History,
     /// An object with the members that a revision has in the committed view of a table of QLDB: `blockAddress`, `hash`, and `metadata` with `id`,
     /// `version`, `txTime`, `txId` (QLDB developer guide, "Querying document metadata"). Other formats have `metadata`, with what they know.
     Committed,

@@ -160,7 +160,7 @@ impl Shared<'_> {
     fn revision(&self, id: String, change: Change, json: &mut Vec<u8>, notes: &mut Notes) -> Result<Revision, Fault> {
         let metadata = match self.table.options.metadata {
             Metadata::None => None,
-            Metadata::Field | Metadata::Committed => Some(self.metadata(&id, json, notes)?),
+            Metadata::Field | Metadata::History | Metadata::Committed => Some(self.metadata(&id, json, notes)?),
         };
         Ok(Revision {
             table: self.table.name.clone(),

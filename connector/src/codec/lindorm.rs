@@ -99,7 +99,7 @@ fn legacy(decoder: &mut Decoder, members: [Option<Json<'_>>; 6], notes: &mut Not
     };
     let metadata = match options.metadata {
         Metadata::None => None,
-        Metadata::Field => Some(metadata_document(Some(&table), &id, version, op, row_version, &mut decoder.json)),
+        Metadata::Field | Metadata::History => Some(metadata_document(Some(&table), &id, version, op, row_version, &mut decoder.json)),
         Metadata::Committed => Some(metadata_document(None, &id, version, op, row_version, &mut decoder.json)),
     };
     let version_type = VersionType::ExternalGte;

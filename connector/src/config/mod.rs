@@ -8,6 +8,7 @@ mod file;
 mod load;
 mod parts;
 mod places;
+mod rules;
 mod schema;
 mod settings;
 mod units;

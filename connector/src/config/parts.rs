@@ -13,7 +13,8 @@ use super::units::Span;
 use crate::codec::Rows;
 use crate::error::Error;
 use crate::plan::deletes::of_rows;
-use crate::plan::mapping::Deletes;
+use crate::plan::journal;
+use crate::plan::mapping::{Deletes, Mode};
 use crate::plan::names::default_index;
 use crate::sink::opensearch;
 
@@ -35,15 +36,15 @@ impl Settings {
         Some(time)
     }
 
-    /// The indices that the rules name, where they can be told without having seen the tables.
+    /// The indices that the rules name, where they can be told without having seen the tables, and that of the journal.
     pub fn indices(&self) -> Vec<String> {
-        self.tables.iter().filter_map(index).collect()
+        self.tables.iter().filter_map(index).chain(self.journal.index.clone()).collect()
     }
 
     /// The indices that rules with tombstones name, where they can be told, and the names of the rules whose indices cannot.
     pub fn tombstone_indices(&self) -> (Vec<String>, Vec<&str>) {
         let (mut indices, mut untold) = (Vec::new(), Vec::new());
-        for rule in self.tables.iter().filter(|rule| self.deletes(rule) == Deletes::Tombstone) {
+        for rule in self.latest().filter(|rule| self.deletes(rule) == Deletes::Tombstone) {
             match index(rule) {
                 Some(index) if !indices.contains(&index) => indices.push(index),
                 Some(_) => {}
@@ -57,7 +58,7 @@ impl Settings {
     pub fn plainly_deleted(&self) -> Option<Vec<&str>> {
         let plain = |rule: &&TableRule| self.deletes(rule) == Deletes::Delete;
         let some = !self.tables.is_empty() || self.source.rows == Rows::Cells;
-        some.then(|| self.tables.iter().filter(plain).map(|rule| rule.name.as_str()).collect())
+        some.then(|| self.latest().filter(plain).map(|rule| rule.name.as_str()).collect())
     }
 
     /// What deletes are by a rule.
@@ -70,15 +71,20 @@ impl Settings {
         if self.tables.is_empty() {
             return vec![("*".to_owned(), of_rows(Deletes::default(), self.source.rows))];
         }
-        self.tables.iter().map(|rule| (rule.name.clone(), self.deletes(rule))).collect()
+        self.latest().map(|rule| (rule.name.clone(), self.deletes(rule))).collect()
     }
 
-    /// The mappings that the rules name, by index.
+    /// The rules for newest revisions: nothing of a history is deleted.
+    fn latest(&self) -> impl Iterator<Item = &TableRule> {
+        self.tables.iter().filter(|rule| rule.mode == Mode::Latest)
+    }
+
+    /// What indices are created with, by index: the mappings that the rules name, and what that of the journal needs.
     ///
     /// # Errors
     /// A mapping's file cannot be read, is no JSON object, or belongs to a rule whose index cannot be told.
     pub fn mappings(&self) -> Result<HashMap<String, Value>, Error> {
-        let mut mappings = HashMap::new();
+        let mut mappings: HashMap<_, _> = self.journal.index.iter().map(|index| (index.clone(), journal::body())).collect();
         for rule in &self.tables {
             let Some(path) = &rule.mapping else { continue };
             let refuse = |what: String| Error::usage(format!("[[table]] {:?}: mapping {}: {what}", rule.name, path.display()));
@@ -98,12 +104,12 @@ impl Settings {
 
 /// The index of a rule, where it is one and the same for every table that the rule could be for.
 fn index(rule: &TableRule) -> Option<String> {
-    let table = if rule.name.contains('*') { None } else { default_index(&rule.name) };
-    match &rule.index {
-        Some(template) if template.contains("{table}") => Some(template.replace("{table}", &table?)),
-        Some(name) => Some(name.clone()),
-        None => table,
+    let template = rule.index.as_deref().unwrap_or(rule.mode.default_template());
+    if !template.contains("{table}") {
+        return Some(template.to_owned());
     }
+    let table = if rule.name.contains('*') { None } else { default_index(&rule.name) };
+    Some(template.replace("{table}", &table?))
 }
 
 #[cfg(test)]
@@ -122,6 +128,9 @@ mod tests {
         ] {
             let rule = TableRule { name: name.to_owned(), index: template.map(str::to_owned), ..TableRule::default() };
             assert_eq!(index(&rule).as_deref(), expected, "{name} {template:?}");
+            let history = TableRule { mode: Mode::History, ..rule };
+            let expected = expected.map(|index| if template.is_none() { format!("{index}_history") } else { index.to_owned() });
+            assert_eq!(index(&history), expected, "{name} {template:?}");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::file::{Auth, File, OnDataLoss, SinkSection, TableRule};
 use super::load::Environment;
 use super::places::{SinkUrl, SourceUrl};
+use super::rules::checked;
 use super::units::{ByteSize, Listen, Span, StartAt, TableKey};
 use crate::aws::Aws;
 use crate::codec::{Format, Rows, Versions};
@@ -262,7 +263,7 @@ fn properties(of_file: &Properties, options: &Overrides, environment: Environmen
 }
 
 /// Why a table can have no such key.
-fn key_problem(columns: &[String]) -> Option<String> {
+pub(super) fn key_problem(columns: &[String]) -> Option<String> {
     if columns.iter().any(String::is_empty) {
         return Some("expected the names of columns, found an empty one".to_owned());
     }
@@ -421,30 +422,4 @@ fn dead_letters(file: &File, options: &Overrides, environment: Environment<'_>) 
         properties: properties(of_file, options, environment)?,
         aws: section.aws.clone(),
     })
-}
-
-fn checked(tables: Vec<TableRule>) -> Result<Vec<TableRule>, Error> {
-    for (at, rule) in tables.iter().enumerate() {
-        if rule.name.is_empty() {
-            return Err(Error::usage("[[table]]: expected the name of a table or a pattern with *, found an empty name"));
-        }
-        if tables[..at].iter().any(|earlier| earlier.name == rule.name) {
-            return Err(Error::usage(format!("[[table]] {:?}: two rules have this name, and the second could never apply", rule.name))
-                .help("the first rule that matches a table wins; remove one of them"));
-        }
-        if let Some(problem) = key_problem(&rule.key) {
-            return Err(Error::usage(format!("[[table]] {:?}: key: {problem}", rule.name)));
-        }
-        let paths = rule.fields.iter().flatten().chain(&rule.exclude);
-        if let Some(path) = paths.into_iter().find(|path| path.split('.').any(str::is_empty)) {
-            return Err(Error::usage(format!(
-                "[[table]] {:?}: expected a path of field names such as \"Owners.PrimaryOwner\", found {path:?}",
-                rule.name
-            )));
-        }
-        if rule.metadata_field.as_deref().is_some_and(|field| field.is_empty() || field.split('.').any(str::is_empty)) {
-            return Err(Error::usage(format!("[[table]] {:?}: expected the name of a field as metadata_field", rule.name)));
-        }
-    }
-    Ok(tables)
 }

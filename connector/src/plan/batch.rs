@@ -2,14 +2,14 @@
 //!
 //! Of several merges into one document every one is sent, in the order in which they came: each has something that the others do not have.
 //! A revision that was left out is kept until its winner has an outcome: should the winner turn out to be poison, the next highest takes
-//! its place, so that an index always holds the highest version that it can hold.
+//! its place, so that an index always holds the highest version that it can hold. A redaction and the put of the same version are told apart by
+//! how their versions compare: the redaction goes before it whichever came first, and the put never takes the place of the redaction.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use crate::operation::Operation;
+use crate::operation::{Operation, Target};
 use crate::revision::VersionType;
 
 /// Where a batch is cut.
@@ -32,20 +32,41 @@ pub struct Slot<T> {
     pub superseded: Vec<(Operation, T)>,
 }
 
+/// What becomes of a slot whose operation cannot be sent.
+#[derive(Debug)]
+pub struct FallenBack<T> {
+    /// What was attached to the operation.
+    pub attached: T,
+    /// What was attached to puts that it was to remove the content of: they are not sent in its place, and settled with it.
+    pub covered: Vec<T>,
+    /// What is sent in its place.
+    pub next: Option<Slot<T>>,
+}
+
 impl<T> Slot<T> {
-    /// The highest of what was left out becomes the operation; gives back what was attached to the one that cannot be sent.
-    pub fn fall_back(self) -> (T, Option<Self>) {
-        let mut superseded = self.superseded;
-        let version = |i: &usize| superseded[*i].0.target().version;
-        let highest = match self.operation.target().version_type {
-            VersionType::External => (0..superseded.len()).max_by_key(|i| (version(i), Reverse(*i))),
-            VersionType::ExternalGte => (0..superseded.len()).max_by_key(|i| (version(i), *i)),
+    /// The highest of what was left out becomes the operation.
+    pub fn fall_back(self) -> FallenBack<T> {
+        let Target { version, version_type, .. } = *self.operation.target();
+        let is_covered = |left_out: &Target| {
+            version_type == VersionType::ExternalGte && left_out.version == version && left_out.version_type == VersionType::External
         };
+        let (covered, mut superseded): (Vec<_>, Vec<_>) =
+            self.superseded.into_iter().partition(|(operation, _)| is_covered(operation.target()));
+        let highest = (0..superseded.len())
+            .reduce(|best, next| if beats(superseded[next].0.target(), superseded[best].0.target()) { next } else { best });
         let next = highest.map(|i| {
             let (operation, attached) = superseded.remove(i);
             Slot { operation, attached, superseded }
         });
-        (self.attached, next)
+        FallenBack { attached: self.attached, covered: covered.into_iter().map(|(_, attached)| attached).collect(), next }
+    }
+}
+
+/// Whether a later arrival goes before what is there of its document.
+fn beats(later: &Target, sent: &Target) -> bool {
+    match later.version_type {
+        VersionType::External => later.version > sent.version,
+        VersionType::ExternalGte => later.version >= sent.version,
     }
 }
 
@@ -85,12 +106,7 @@ impl<T> Batch<T> {
             }
             Entry::Occupied(place) => {
                 let slot = &mut self.slots[*place.get()];
-                let sent = slot.operation.target().version;
-                let wins = match target.version_type {
-                    VersionType::External => target.version > sent,
-                    VersionType::ExternalGte => target.version >= sent,
-                };
-                if wins {
+                if beats(target, slot.operation.target()) {
                     self.bytes = self.bytes - slot.operation.size() + operation.size();
                     let lower = std::mem::replace(&mut slot.operation, operation);
                     let attached = std::mem::replace(&mut slot.attached, attached);
@@ -118,7 +134,6 @@ impl<T> Batch<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::Target;
     use crate::revision::Cells;
 
     fn delete(id: &str, version: u64, version_type: VersionType) -> Operation {
@@ -178,8 +193,9 @@ mod tests {
             batch.push(delete("a", version, VersionType::External), i as u32);
         }
         let slot = batch.take().remove(0);
-        let (poison, next) = slot.fall_back();
+        let FallenBack { attached: poison, covered, next } = slot.fall_back();
         let next = next.unwrap();
+        assert!(covered.is_empty());
         assert_eq!((poison, next.attached, next.operation.target().version, next.superseded.len()), (1, 2, 4, 2));
     }
 
@@ -192,11 +208,34 @@ mod tests {
         let mut order = Vec::new();
         let mut slot = Some(batch.take().remove(0));
         while let Some(at_work) = slot {
-            let (attached, next) = at_work.fall_back();
+            let FallenBack { attached, next, .. } = at_work.fall_back();
             order.push(attached);
             slot = next;
         }
         assert_eq!(order, [1, 4, 3, 0, 2]);
+    }
+
+    #[test]
+    fn a_redaction_is_sent_before_the_put_of_its_version_whichever_came_first_and_the_put_never_in_its_place() {
+        let (put, redaction) = (VersionType::External, VersionType::ExternalGte);
+        for order in [[(put, 4), (redaction, 4)], [(redaction, 4), (put, 4)]] {
+            let mut batch = Batch::default();
+            for (i, (version_type, version)) in [(put, 9), (put, 2)].into_iter().chain(order).enumerate() {
+                batch.push(delete("a", version, version_type), i as u32);
+            }
+            let poison = batch.take().remove(0).fall_back();
+            let next = poison.next.unwrap();
+            assert_eq!(next.operation.target().version_type, redaction, "{order:?}");
+            let poison = next.fall_back();
+            assert_eq!((poison.covered.len(), poison.next.unwrap().operation.target().version), (1, 2), "{order:?}");
+
+            for (version_type, version) in order {
+                batch.push(delete("a", version, version_type), 0);
+            }
+            let alone = batch.take().remove(0);
+            assert_eq!((alone.operation.target().version_type, alone.superseded.len()), (redaction, 1));
+            assert!(alone.fall_back().next.is_none());
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Which deletes an index can get, told from the rules before any table was seen; and how long a plain one is remembered there.
 //!
-//! Errs on one side only: what an index can get is always told, what it cannot get is told only where names leave no doubt.
+//! Errs on one side only: what an index can get is always told, what it cannot get is told only where names leave no doubt. An index of a history
+//! gets no deletes of any kind: the mapping refuses newest revisions that would come to one.
 
 use std::time::Duration;
 
-use super::mapping::{Deletes, Rule};
+use super::mapping::{Deletes, Mode, Rule};
 use super::names::{default_index, matches, squashed};
 use crate::codec::Rows;
 
@@ -23,6 +24,7 @@ pub struct IndexDeletes {
 /// What an index gets by a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kind {
+    mode: Mode,
     deletes: Deletes,
     rows: Rows,
 }
@@ -42,7 +44,8 @@ enum Names {
 impl IndexDeletes {
     /// By these rules; `rows` is what a put of a row carries where there are none.
     pub(super) fn of(rules: &[Rule], rows: Rows) -> Self {
-        let named = |rule: &Rule| Some((names(rule)?, Kind { deletes: of_rows(rule.deletes, rule.rows), rows: rule.rows }));
+        let kind = |rule: &Rule| Kind { mode: rule.mode, deletes: of_rows(rule.deletes, rule.rows), rows: rule.rows };
+        let named = |rule: &Rule| Some((names(rule)?, kind(rule)));
         Self { rules: (!rules.is_empty()).then(|| rules.iter().filter_map(named).collect()), rows }
     }
 
@@ -54,6 +57,18 @@ impl IndexDeletes {
     /// Whether the index can get rows that are put together from cells.
     pub fn may_merge(&self, index: &str) -> bool {
         self.any(index, |kind| kind.rows == Rows::Cells)
+    }
+
+    /// Whether the index is that of a history.
+    pub fn is_history(&self, index: &str) -> bool {
+        self.rules.iter().flatten().any(|(names, kind)| kind.mode == Mode::History && names.fit(index))
+    }
+
+    /// An index that a rule names for newest revisions, and one for a history.
+    pub(super) fn of_both_modes(&self) -> Option<&str> {
+        let latest = self.rules.iter().flatten().filter(|(_, kind)| kind.mode == Mode::Latest);
+        let named = latest.filter_map(|(names, _)| if let Names::One(name) = names { Some(name.as_str()) } else { None });
+        named.into_iter().find(|name| self.is_history(name))
     }
 
     /// The indices that rules name, in the order of the rules, none twice.
@@ -70,7 +85,12 @@ impl IndexDeletes {
     }
 
     fn any(&self, index: &str, is: impl Fn(&Kind) -> bool) -> bool {
-        let Some(rules) = &self.rules else { return is(&Kind { deletes: of_rows(Deletes::default(), self.rows), rows: self.rows }) };
+        let Some(rules) = &self.rules else {
+            return is(&Kind { mode: Mode::Latest, deletes: of_rows(Deletes::default(), self.rows), rows: self.rows });
+        };
+        if self.is_history(index) {
+            return false;
+        }
         let fitting = |one: bool| rules.iter().filter(move |(names, _)| matches!(names, Names::One(_)) == one && names.fit(index));
         // Two tables come to one index only where rules name it for both, so a rule that names it leaves no room for a pattern.
         let named = fitting(true).next().is_some();
@@ -89,7 +109,7 @@ pub fn of_rows(deletes: Deletes, rows: Rows) -> Deletes {
 
 /// The index names of a rule; none where no index can be named after its table.
 fn names(rule: &Rule) -> Option<Names> {
-    let template = rule.index.as_deref().unwrap_or("{table}");
+    let template = rule.template();
     let Some((before, rest)) = template.split_once("{table}") else { return Some(Names::One(template.to_owned())) };
     if !rule.name.contains('*') {
         return Some(Names::One(template.replace("{table}", &default_index(&rule.name)?)));

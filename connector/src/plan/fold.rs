@@ -9,10 +9,12 @@
 //! | deleted at v | equal | below v stale, at v equal, above v ahead | up to v resurrected, above v ahead |
 //! | deleted at v, with a tombstone | missing | as above | as above |
 //! | redacted at v, which is the newest | equal | equal, above v ahead | above v ahead, below it by the newest revision that is not redacted |
+//! | redacted at v, and the rule erases | as deleted at v | as deleted at v | as deleted at v |
 //! | something that does not count | equal | equal | equal |
 //! | no such id | | equal | foreign |
 //!
-//! A document that is held at a version that was redacted is `redacted_present`, wherever it would stand in this table. A tombstone may outlive the
+//! A document that is held at a version that was redacted is `redacted_present`, wherever it would stand in this table; in a history, where each
+//! revision is a document of its own, one that still has its content. One that has it no more, of which the stream still has it, is ahead. A tombstone may outlive the
 //! records of its document, and so is nowhere foreign. What is ahead was written by something else, or from records that the stream has no more:
 //! nothing here knows better, and nothing mends it. What mends the others never writes over anything newer. Decides, and knows no index and no
 //! time.
@@ -30,6 +32,8 @@ pub enum Said {
     Is(State),
     /// The content of this version is gone.
     Redacted,
+    /// The content of this version is gone, and what was there up to it goes with it, so that this is how the document is now.
+    Erased(State),
     /// Nothing that counts: what a rule keeps from the index, or what can never be written. The id is known by it.
     Nothing,
 }
@@ -43,6 +47,8 @@ pub enum State {
     Deleted,
     /// A tombstone.
     Tombstone,
+    /// A document of a history that says that its content was removed.
+    Redacted,
 }
 
 /// A revision that stands.
@@ -63,18 +69,45 @@ pub struct Folded {
     pub redacted: Vec<u64>,
 }
 
+/// What of a stream that is reduced to its newest revisions is done with one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sifted {
+    /// It is sent.
+    Stands,
+    /// Another one of its document is sent in its place.
+    Superseded,
+    /// Its content is gone.
+    Redacted,
+}
+
 impl Folded {
+    /// Whether a revision is one that has to be sent, for the document to come to what it would come to with all of them. `stood`: it is the one that
+    /// stood last, of those of its version. What the fold knows nothing newer of is sent, also where the newest was redacted and only that is known.
+    pub fn sift(&self, state: State, version: u64, stood: bool) -> Sifted {
+        match self.newest {
+            Some(newest) if version < newest.version || version == newest.version && !stood => Sifted::Superseded,
+            _ if state == State::Document && self.is_redacted(version) => Sifted::Redacted,
+            _ => Sifted::Stands,
+        }
+    }
+
     /// Takes a revision in. Whether it is the one that stands now.
     pub fn take(&mut self, said: Said, version: u64, version_type: VersionType) -> bool {
         match said {
             Said::Nothing => false,
             Said::Redacted => {
-                if let Err(place) = self.redacted.binary_search(&version) {
-                    self.redacted.insert(place, version);
-                }
+                self.redact(version);
                 // What stood before it is not known any more; a delete has no content to redact.
                 self.newest = self.newest.filter(|newest| newest.version != version || newest.state != State::Document);
                 false
+            }
+            Said::Erased(state) => {
+                self.redact(version);
+                let stands = self.newest.is_none_or(|newest| newest.version <= version);
+                if stands {
+                    self.newest = Some(Newest { version, state });
+                }
+                stands
             }
             Said::Is(State::Document) if self.is_redacted(version) => false,
             Said::Is(state) => {
@@ -95,6 +128,12 @@ impl Folded {
         self.newest.map(|newest| newest.version).max(self.redacted.last().copied())
     }
 
+    fn redact(&mut self, version: u64) {
+        if let Err(place) = self.redacted.binary_search(&version) {
+            self.redacted.insert(place, version);
+        }
+    }
+
     fn is_redacted(&self, version: u64) -> bool {
         self.redacted.binary_search(&version).is_ok()
     }
@@ -109,6 +148,8 @@ pub struct Held {
     pub is_tombstone: bool,
     /// Whether its content is another than that of the revision that stands; false where that was not compared.
     pub is_other: bool,
+    /// Whether it is a document of a history that says that its content was removed; false where that was not looked at.
+    pub is_redacted: bool,
 }
 
 /// What is wrong with what is held.
@@ -175,13 +216,17 @@ pub fn judge(folded: Option<&Folded>, held: Option<Held>) -> Option<(Class, Mend
         return Some((Class::RedactedPresent, newest.map_or(Mend::Erase(version), |_| Mend::Newest)));
     }
     // A redaction that is the newest says nothing of how the document is now: neither that it is gone, nor that it is there.
-    if held.is_tombstone && folded.redacted.last() == Some(&version) {
+    let is_told = folded.newest.is_some_and(|newest| newest.version == version);
+    if held.is_tombstone && !is_told && folded.redacted.last() == Some(&version) {
         return None;
     }
     let newest = newest?;
     match newest.state {
-        State::Document if held.is_tombstone => Some(MISSING),
-        State::Document => (held.version < newest.version || held.is_other).then_some((Class::Stale, Mend::Newest)),
+        State::Document | State::Redacted if held.is_tombstone => Some(MISSING),
+        State::Redacted if held.version == newest.version && !held.is_redacted => Some((Class::RedactedPresent, Mend::Newest)),
+        // It was redacted after the stream that is read here, and must not come back.
+        State::Document if held.version == newest.version && held.is_redacted && held.is_other => Some((Class::Ahead, Mend::Nothing)),
+        State::Document | State::Redacted => (held.version < newest.version || held.is_other).then_some((Class::Stale, Mend::Newest)),
         State::Deleted | State::Tombstone if held.is_tombstone => (held.version < newest.version).then_some((Class::Stale, Mend::Newest)),
         State::Deleted | State::Tombstone => Some((Class::Resurrected, Mend::Newest)),
     }

@@ -38,12 +38,15 @@ pub struct Mark {
     pub offset: u64,
     /// The files before it.
     pub before: Before,
+    /// All the files, where what comes behind it decided what was sent of those before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all: Option<Before>,
     /// Where it was written to, where that does not go without saying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sink: Option<String>,
 }
 
-/// What is known of the files before a place.
+/// What is known of the files before a place, or of all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
     /// How many there are.
@@ -68,37 +71,57 @@ impl fmt::Display for Mark {
 #[derive(Debug, Clone)]
 pub struct Marks {
     sink: Option<String>,
+    all: Option<Before>,
+    tally: Tally,
+}
+
+/// What is known of the first files.
+#[derive(Debug, Clone, Default)]
+struct Tally {
     files: usize,
     bytes: u64,
     hash: Sha256,
 }
 
-impl Marks {
-    /// Of a source of which nothing was read yet. `sink` is where it is written to, where marks are to say it.
-    pub fn new(sink: Option<String>) -> Self {
-        Self { sink, files: 0, bytes: 0, hash: Sha256::new() }
-    }
-
-    /// The mark of a place in these files, which are the same every time; `None` where there is no such file.
-    pub fn mark(&mut self, files: &[Listed], place: Place) -> Option<Mark> {
-        let file = files.get(place.file)?;
-        if place.file < self.files {
-            *self = Self::new(self.sink.take());
+impl Tally {
+    /// Goes on, or begins anew, until it has so many of the files.
+    fn reach(&mut self, files: &[Listed], count: usize) -> Before {
+        if count < self.files {
+            *self = Self::default();
         }
-        for Listed { name, bytes } in &files[self.files..place.file] {
+        for Listed { name, bytes } in &files[self.files..count] {
             // Each part with its length before it, so that no two lists of files are one text.
             self.hash.update((name.len() as u64).to_be_bytes());
             self.hash.update(name.as_bytes());
             self.hash.update(bytes.to_be_bytes());
             self.bytes += bytes;
         }
-        self.files = place.file;
+        self.files = count;
         let hash = self.hash.clone().finalize().iter().take(16).fold(String::new(), |mut hex, byte| {
             let _ = write!(hex, "{byte:02x}");
             hex
         });
-        let before = Before { files: place.file as u64, bytes: self.bytes, hash };
-        Some(Mark { file: file.name.clone(), length: file.bytes, offset: place.offset, before, sink: self.sink.clone() })
+        Before { files: count as u64, bytes: self.bytes, hash }
+    }
+}
+
+impl Marks {
+    /// Of a source of which nothing was read yet. `sink` is where it is written to, where marks are to say it.
+    pub fn new(sink: Option<String>) -> Self {
+        Self { sink, all: None, tally: Tally::default() }
+    }
+
+    /// From now on marks hold only as long as none of these files changes, which are all that there are: what comes behind decides what is sent of
+    /// those before.
+    pub fn with_all(&mut self, files: &[Listed]) {
+        self.all = Some(Tally::default().reach(files, files.len()));
+    }
+
+    /// The mark of a place in these files, which are the same every time; `None` where there is no such file.
+    pub fn mark(&mut self, files: &[Listed], place: Place) -> Option<Mark> {
+        let Listed { name, bytes } = files.get(place.file)?;
+        let before = self.tally.reach(files, place.file);
+        Some(Mark { file: name.clone(), length: *bytes, offset: place.offset, before, all: self.all.clone(), sink: self.sink.clone() })
     }
 
     /// The place of a mark in the files that there are now.
@@ -127,6 +150,13 @@ impl Marks {
         }
         if before.hash != mark.before.hash {
             return Err(format!("the {} before {} have other names or lengths now", counted(&before), named(&mark.file)));
+        }
+        if let Some(then) = &mark.all {
+            let now = Tally::default().reach(files, files.len());
+            if now != *then {
+                let changed = if (now.files, now.bytes) == (then.files, then.bytes) { ", with other names or lengths" } else { "" };
+                return Err(format!("with --fold every file counts: there were {} and are {} now{changed}", counted(then), counted(&now)));
+            }
         }
         Ok(place)
     }
@@ -166,6 +196,17 @@ mod tests {
             let error = Marks::new(None).find(&files(now), &mark(&then, 2, 0)).unwrap_err();
             assert!(error.contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn where_all_files_decide_none_may_change() {
+        let then = files(&[("a", 1), ("b", 2)]);
+        let mut marks = Marks::new(None);
+        marks.with_all(&then);
+        let mark = marks.mark(&then, Place { file: 0, offset: 1 }).unwrap();
+        assert!(Marks::new(None).find(&then, &mark).is_ok());
+        let error = Marks::new(None).find(&files(&[("a", 1), ("b", 2), ("c", 3)]), &mark).unwrap_err();
+        assert_eq!(error, "with --fold every file counts: there were 2 files of 3 bytes and are 3 files of 6 bytes now");
     }
 
     #[test]

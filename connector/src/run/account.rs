@@ -76,6 +76,13 @@ impl Account {
         self.ledger.settle(claim.ticket);
     }
 
+    /// Another revision of its document is sent in its place.
+    #[cfg(feature = "local")]
+    pub(super) fn compact(&mut self, claim: &Claim) {
+        self.counts.compacted += 1;
+        self.ledger.settle(claim.ticket);
+    }
+
     /// A unit can never become an operation.
     pub(super) fn give_up(&mut self, claim: &Claim, fault: Fault) {
         self.dead_letter(claim.letter(fault), claim.ticket);
@@ -116,6 +123,10 @@ impl Account {
             }
             News::Poison(poison) => {
                 for p in poison {
+                    for claim in p.covered {
+                        self.counts.compacted += 1;
+                        self.ledger.settle(claim.ticket);
+                    }
                     self.dead_letter(p.claim.refused(&p.operation, p.attempts, p.first, p.error), p.claim.ticket);
                 }
             }

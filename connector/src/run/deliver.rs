@@ -5,8 +5,11 @@
 //! not settled, and never settles a dead letter before it is stored. A call that is dropped half-way leaves its record unsettled and
 //! everything else as it was.
 
+mod again;
 #[cfg(feature = "local")]
 mod mending;
+#[cfg(feature = "local")]
+pub mod sifting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +18,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::account::Account;
-use super::intake::{self, read_again, stands_for_the_rest};
+use super::intake;
 use super::learned::Learned;
 use super::letters::Claim;
 use super::part::OPERATION;
@@ -27,11 +30,16 @@ use crate::codec::{self, Content, Decoder};
 use crate::error::{Error, Kind};
 use crate::metrics::{Counts, instruments};
 use crate::operation::Operation;
+#[cfg(feature = "local")]
+use crate::plan::fold::Sifted;
 use crate::plan::ledger::{Ledger, Ticket};
 use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Origin, Position, Record};
+use crate::revision::Revision;
 use crate::sink::Sink;
-use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters};
+use crate::store::dead_letters::{Anew, DeadLetters};
+#[cfg(feature = "local")]
+use crate::store::fold::Fold;
 
 /// Bytes that are worked on before others have their turn: some milliseconds' work.
 const BREATH: usize = 256 * 1024;
@@ -54,6 +62,9 @@ pub struct Deliver {
     settings: Settings,
     traffic: Traffic,
     account: Account,
+    /// What stands, where only that is sent.
+    #[cfg(feature = "local")]
+    sieve: Option<Fold>,
     /// What the instruments were told last.
     told: Counts,
     /// Bytes that were read and wait to be pushed.
@@ -85,6 +96,8 @@ impl Deliver {
             settings,
             traffic: Traffic::new(sink, Arc::clone(&learned), settings),
             account: Account::new(dead_letters, learned, settings.waits_for_repair),
+            #[cfg(feature = "local")]
+            sieve: None,
             told: Counts::default(),
             ahead: 0,
             worked: 0,
@@ -148,45 +161,6 @@ impl Deliver {
         self.tell_standing();
     }
 
-    /// Takes a dead letter's unit in again, under the letter's own origin, position and unit.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push).
-    pub async fn push_letter(&mut self, letter: &DeadLetter) -> Result<Ticket, Error> {
-        let (origin, payload) = (Arc::new(letter.origin.clone()), letter.payload.clone());
-        let ticket = self.enter(&origin, &letter.position, None, payload.len()).await?;
-        self.account.letters.send_again(letter);
-        if stands_for_the_rest(letter) {
-            let record = Record {
-                origin,
-                position: letter.position.clone(),
-                data: payload,
-                arrived: None,
-                damage: None,
-                message: letter.message.clone().map(Arc::new),
-            };
-            self.units(&record, ticket, Passed { number: letter.unit, units: letter.part, sub: None }).await?;
-        } else {
-            let (format, content) = read_again(&mut self.decoder, letter, &mut self.account.counts.notes);
-            let table = letter.table.as_deref().map(Into::into);
-            let claim = Claim {
-                ticket,
-                origin,
-                position: letter.position.clone(),
-                unit: letter.unit,
-                part: letter.part,
-                payload,
-                message: letter.message.clone().map(Arc::new),
-                format,
-                table,
-                committed: None,
-            };
-            self.unit(claim, content).await?;
-        }
-        self.account.ledger.close(ticket);
-        Ok(ticket)
-    }
-
     async fn enter(&mut self, origin: &Arc<Origin>, position: &Position, arrived: Option<u64>, bytes: usize) -> Result<Ticket, Error> {
         self.room_for(2 * bytes).await?;
         self.account.counts.bytes += bytes as u64;
@@ -221,6 +195,7 @@ impl Deliver {
                     message: user_record.message.clone(),
                     format: user_record.format,
                     table: None,
+                    mode: None,
                     committed: None,
                 };
                 self.unit(claim, content).await?;
@@ -230,29 +205,66 @@ impl Deliver {
         Ok(())
     }
 
+    /// Takes in what a unit of a record holds: of a revision each of its plans is a unit of its own. Where the claim is of one mode, only that of this mode.
     async fn unit(&mut self, mut claim: Claim, content: Content) -> Result<(), Error> {
-        self.account.receive(&claim);
-        self.breathe(OPERATION + claim.payload.len()).await;
         let planned = match content {
             Content::Skip(reason) => Planned::Skip(reason),
             Content::Fault(fault) => Planned::Fault(fault),
-            Content::Refused(error) => return Err(error),
+            Content::Refused(error) => {
+                self.account.receive(&claim);
+                return Err(error);
+            }
             Content::Block(block) => {
                 claim.committed = block.committed;
                 intake::plan_block(&self.mapping, block)
             }
             Content::Revision(revision) => {
                 (claim.table, claim.committed) = (Some(revision.table.clone()), revision.committed);
-                intake::plan(&mut self.mapping, revision)?.0
+                return self.revision(claim, revision).await;
             }
         };
+        self.planned(claim, planned).await
+    }
+
+    async fn revision(&mut self, mut claim: Claim, revision: Revision) -> Result<(), Error> {
+        let [first, second] = match intake::plan(&mut self.mapping, revision, claim.mode) {
+            Ok(plans) => plans,
+            Err(error) => {
+                self.account.receive(&claim);
+                return Err(error);
+            }
+        };
+        let second = second.map(|plan| (plan, claim.clone()));
+        if let Some(plan) = first {
+            claim.mode = plan.mode;
+            self.planned(claim, plan.planned).await?;
+        }
+        if let Some((plan, mut claim)) = second {
+            claim.mode = plan.mode;
+            self.planned(claim, plan.planned).await?;
+        }
+        Ok(())
+    }
+
+    async fn planned(&mut self, claim: Claim, planned: Planned) -> Result<(), Error> {
+        self.account.receive(&claim);
+        self.breathe(OPERATION + claim.payload.len()).await;
         match planned {
             Planned::Skip(reason) => self.account.skip(&claim, reason),
             Planned::Fault(fault) => {
                 self.account.give_up(&claim, fault);
                 self.flush_many_letters().await?;
             }
-            Planned::Operation(operation) => self.send_in_company(operation, claim).await?,
+            Planned::Operation(operation) => {
+                #[cfg(feature = "local")]
+                let sifted = self.sift(&operation, &claim)?;
+                #[cfg(feature = "local")]
+                if sifted != Sifted::Stands {
+                    self.sift_out(sifted, &claim);
+                    return Ok(());
+                }
+                self.send_in_company(operation, claim).await?;
+            }
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What would be done with a captured stream, and why: one line per unit. Sends and stores nothing.
+//! What would be done with a captured stream, and why: one line per unit, and so two for a revision that goes to an index of each mode. Sends and stores nothing.
 
 use serde::Serialize;
 
@@ -8,13 +8,13 @@ use crate::codec::{Content, Decoder, Format};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::operation::Operation;
-use crate::plan::mapping::{Mapping, Planned};
+use crate::plan::mapping::{Mapping, Mode, Plan, Planned};
 use crate::record::{Fault, Record};
-use crate::revision::Cells;
+use crate::revision::{Block, Cells, Change};
 use crate::store::dead_letters::DeadLetter;
 
 /// What would become of one unit.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Explained {
     /// Where it was read.
     #[serde(flatten)]
@@ -24,6 +24,9 @@ pub struct Explained {
     /// The table, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
+    /// What the index is of the table's revisions, where that is a history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// The index, where something would be sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
@@ -66,12 +69,13 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
                 place: Place::new(record, &user_record, unit),
                 action: "skip",
                 table: None,
+                mode: None,
                 index: None,
                 id: None,
                 version: None,
                 reason: String::new(),
             };
-            tell(judged(explained, user_record.format, content, mapping)?);
+            judged(explained, user_record.format, content, mapping, None, &mut tell)?;
         }
     }
     Ok(())
@@ -81,44 +85,95 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
 ///
 /// # Errors
 /// As [`explain`].
-pub fn explain_letter(decoder: &mut Decoder, mapping: &mut Mapping, letter: &DeadLetter) -> Result<Explained, Error> {
+pub fn explain_letter(
+    decoder: &mut Decoder,
+    mapping: &mut Mapping,
+    letter: &DeadLetter,
+    mut tell: impl FnMut(Explained),
+) -> Result<(), Error> {
     let (format, content) = read_again(decoder, letter, &mut Notes::default());
     let explained = Explained {
         place: Place { origin: named(&letter.origin, &letter.position), position: letter.position.clone(), sub: None, unit: letter.unit },
         action: "skip",
         table: letter.table.clone(),
+        mode: letter.mode.filter(|mode| *mode == Mode::History),
         index: None,
         id: letter.document_id.clone(),
         version: letter.version,
         reason: String::new(),
     };
-    judged(explained, format, content, mapping)
+    judged(explained, format, content, mapping, letter.mode, &mut tell)
 }
 
-fn judged(mut explained: Explained, format: Format, content: Content, mapping: &mut Mapping) -> Result<Explained, Error> {
-    let (planned, leaves) = match content {
-        Content::Skip(reason) => (Planned::Skip(reason), false),
-        Content::Fault(fault) => (Planned::Fault(fault), false),
+/// Tells what becomes of a unit; of a revision what becomes of it in each mode, or in the one that is given.
+fn judged(
+    mut explained: Explained,
+    format: Format,
+    content: Content,
+    mapping: &mut Mapping,
+    only: Option<Mode>,
+    tell: &mut impl FnMut(Explained),
+) -> Result<(), Error> {
+    let planned = match content {
+        Content::Skip(reason) => Planned::Skip(reason),
+        Content::Fault(fault) => Planned::Fault(fault),
         Content::Refused(error) => return Err(error),
         Content::Block(block) => {
-            explained.version = Some(block.sequence);
-            (intake::plan_block(mapping, block), false)
+            tell(of_block(explained, block, mapping));
+            return Ok(());
         }
         Content::Revision(revision) => {
             explained.table = Some(revision.table.to_string());
             explained.id = Some(revision.id.clone());
             explained.version = Some(revision.version);
-            intake::plan(mapping, revision)?
+            let change = Was::of(&revision.change);
+            for Plan { mode, planned, leaves } in intake::plan(mapping, revision, only)?.into_iter().flatten() {
+                let mut explained = Explained { mode: mode.filter(|mode| *mode == Mode::History), ..explained.clone() };
+                fill(&mut explained, format, planned, change, leaves);
+                tell(explained);
+            }
+            return Ok(());
         }
     };
-    fill(&mut explained, format, planned, leaves);
-    Ok(explained)
+    fill(&mut explained, format, planned, Was::Put, false);
+    tell(explained);
+    Ok(())
+}
+
+/// What a revision was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Was {
+    Put,
+    Delete,
+    Redaction,
+}
+
+impl Was {
+    fn of(change: &Change) -> Self {
+        match change {
+            Change::Put(_) | Change::Cells(_) => Self::Put,
+            Change::Delete => Self::Delete,
+            Change::Redaction => Self::Redaction,
+        }
+    }
+}
+
+fn of_block(mut explained: Explained, block: Block, mapping: &Mapping) -> Explained {
+    explained.version = Some(block.sequence);
+    let size = block.summary.0.len();
+    fill(&mut explained, Format::Qldb, intake::plan_block(mapping, block), Was::Put, false);
+    if explained.index.is_some() {
+        explained.reason = format!("a block of the journal, {size} bytes as JSON");
+    }
+    explained
 }
 
 /// `leaves`: the revision does not match the rule's WHERE.
-fn fill(explained: &mut Explained, format: Format, planned: Planned, leaves: bool) {
+fn fill(explained: &mut Explained, format: Format, planned: Planned, was: Was, leaves: bool) {
     let rows = matches!(format, Format::Lindorm | Format::Debezium);
+    let is_history = explained.mode.is_some();
     match planned {
+        Planned::Skip(reason) if leaves && is_history => explained.reason = format!("{}, does not match where", reason.as_str()),
         Planned::Skip(reason) if leaves => {
             explained.reason = format!("{}, does not match where, and the rule keeps what was deleted", reason.as_str());
         }
@@ -134,9 +189,19 @@ fn fill(explained: &mut Explained, format: Format, planned: Planned, leaves: boo
             explained.id = Some(target.id.clone());
             explained.reason = match &operation {
                 Operation::Merge { cells, .. } => merged(cells),
+                Operation::Index { .. } if is_history && was == Was::Delete => "the delete, as a document of the history".to_owned(),
+                Operation::Index { .. } if is_history && was == Was::Redaction => {
+                    "the content of this revision was removed, and so it is from the history".to_owned()
+                }
+                Operation::Index { document, .. } if is_history => {
+                    format!("this revision, as a document of the history, {} bytes as JSON", document.0.len())
+                }
                 Operation::Index { document, .. } if rows => format!("the row as it is now, {} bytes as JSON", document.0.len()),
                 Operation::Index { document, .. } => format!("data is present, {} bytes as JSON", document.0.len()),
                 Operation::Delete { .. } | Operation::Tombstone { .. } if leaves => "does not match where".to_owned(),
+                Operation::Delete { .. } | Operation::Tombstone { .. } if was == Was::Redaction => {
+                    "the content of this revision was removed, and the rule erases it".to_owned()
+                }
                 Operation::Delete { .. } | Operation::Tombstone { .. } if rows => "the row was deleted, or its key changed".to_owned(),
                 Operation::Delete { .. } | Operation::Tombstone { .. } => "neither data nor dataHash is present".to_owned(),
             };
@@ -161,7 +226,7 @@ fn merged(cells: &Cells) -> String {
 pub fn why(reason: Skip) -> &'static str {
     match reason {
         Skip::Control => "a control record of the stream",
-        Skip::BlockSummary => "the journal's own bookkeeping",
+        Skip::BlockSummary => "the journal's own bookkeeping; --journal gives it an index of its own",
         Skip::Filtered => "a delete, and the rule keeps what was deleted",
         Skip::Redacted => "the content of this revision was removed, a newer revision holds the document's state",
         Skip::Unmapped => "there are rules, and none of them is for this table",

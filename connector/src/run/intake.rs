@@ -12,7 +12,7 @@ use crate::codec::{Content, Decoder, Format, Units, UserRecord, UserRecords};
 use crate::error::Error;
 use crate::metrics::Notes;
 use crate::panics::{PANIC, caught};
-use crate::plan::mapping::{Mapping, Planned};
+use crate::plan::mapping::{Destination, Mapping, Mode, Plan, Planned};
 use crate::record::{Fault, Message, Record};
 use crate::revision::{Block, Revision};
 use crate::store::dead_letters::DeadLetter;
@@ -42,22 +42,40 @@ pub(super) fn next_unit(decoder: &mut Decoder, units: &mut Units<'_>, notes: &mu
     })
 }
 
-/// Decides about a revision, and tells whether it is a put that its rule's filter made a delete.
+/// The plans of a revision, the newest revisions first; only that of one mode where one is given. A panic costs the plan at hand.
 ///
 /// # Errors
-/// As [`Mapping::plan`].
-pub(super) fn plan(mapping: &mut Mapping, revision: Revision) -> Result<(Planned, bool), Error> {
-    planned(|| mapping.plan_and_tell(revision, clock::millis()))
+/// As [`Mapping::destinations`].
+pub(super) fn plan(mapping: &mut Mapping, revision: Revision, only: Option<Mode>) -> Result<[Option<Plan>; 2], Error> {
+    // A mapping remembers whole destinations, one step each: there is no half of one.
+    let destinations = match caught(|| mapping.destinations(&revision.table)) {
+        Ok(destinations) => destinations?,
+        Err(fault) => return Ok([Some(failed(None, fault)), None]),
+    };
+    let destinations = if let Some(mode) = only { destinations.only(mode) } else { destinations };
+    let mut destinations = destinations.into_iter();
+    let (first, second) = (destinations.next(), destinations.next());
+    let second = second.map(|second| (second, revision.clone()));
+    let first = first.map(|first| plan_at(mapping, first, revision));
+    Ok([first, second.map(|(second, revision)| plan_at(mapping, second, revision))])
+}
+
+/// Decides about a revision in one destination of its table.
+pub(super) fn plan_at(mapping: &Mapping, destination: Destination, revision: Revision) -> Plan {
+    planned(destination.mode(), || mapping.plan_at(destination, revision, clock::millis()))
+}
+
+fn planned(mode: Mode, plan: impl FnOnce() -> Plan) -> Plan {
+    caught(plan).unwrap_or_else(|fault| failed(Some(mode), fault))
+}
+
+fn failed(mode: Option<Mode>, fault: Fault) -> Plan {
+    Plan { mode, planned: Planned::Fault(fault), leaves: false }
 }
 
 /// Decides about a block of the journal.
 pub(super) fn plan_block(mapping: &Mapping, block: Block) -> Planned {
     caught(|| mapping.plan_block(block)).unwrap_or_else(Planned::Fault)
-}
-
-// A mapping remembers whole destinations, one step each: there is no half of one.
-fn planned(plan: impl FnOnce() -> Result<(Planned, bool), Error>) -> Result<(Planned, bool), Error> {
-    caught(plan).unwrap_or_else(|fault| Ok((Planned::Fault(fault), false)))
 }
 
 /// Whether a letter stands for everything that is left of its payload: a panic kept the decoder from telling its units apart, or a change of a row
@@ -107,8 +125,11 @@ mod tests {
 
     #[test]
     fn a_panic_while_a_revision_is_planned_is_its_fault() {
-        let (planned, leaves) = planned(|| panic!("{} of a customer", "the name")).unwrap();
+        let Plan { mode, planned, leaves } = planned(Mode::History, || panic!("{} of a customer", "the name"));
         let Planned::Fault(Fault { kind, reason }) = planned else { panic!("expected a fault, found {planned:?}") };
-        assert!(!leaves && kind == PANIC && reason.contains("intake.rs:") && !reason.contains("customer"), "{reason}");
+        assert!(
+            mode == Some(Mode::History) && !leaves && kind == PANIC && reason.contains("intake.rs:") && !reason.contains("customer"),
+            "{reason}"
+        );
     }
 }

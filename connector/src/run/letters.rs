@@ -18,6 +18,7 @@ use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::panics::guard;
 use crate::plan::ledger::Ticket;
+use crate::plan::mapping::Mode;
 use crate::record::{Fault, Message, Origin, Position};
 use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters, FORMAT_VERSION, identify};
 
@@ -36,6 +37,8 @@ pub(super) struct Claim {
     pub(super) message: Option<Arc<Message>>,
     pub(super) format: Format,
     pub(super) table: Option<Arc<str>>,
+    /// What the index is of the table's revisions, where it came to that.
+    pub(super) mode: Option<Mode>,
     /// When the revision was committed at its source, in milliseconds since 1970, where it says so.
     pub(super) committed: Option<u64>,
 }
@@ -43,7 +46,7 @@ pub(super) struct Claim {
 impl Claim {
     /// The id of the unit's letter, should it become one.
     pub(super) fn id(&self) -> String {
-        identify(&self.origin, &self.position, self.unit, &self.payload)
+        identify(&self.origin, &self.position, self.unit, self.mode, &self.payload)
     }
 
     /// The letter of a unit that did not become an operation.
@@ -59,6 +62,7 @@ impl Claim {
             part: self.part,
             format: self.format.as_str().to_owned(),
             table: self.table.as_ref().map(|table| table.to_string()),
+            mode: self.mode,
             document_id: None,
             version: None,
             index: None,

@@ -10,7 +10,7 @@ use super::backoff::Waits;
 use super::letters::Claim;
 use crate::metrics::instruments;
 use crate::operation::Operation;
-use crate::plan::batch::Slot;
+use crate::plan::batch::{FallenBack, Slot};
 use crate::plan::outcome::Class;
 use crate::plan::retry::{name, policy};
 use crate::record::Fault;
@@ -56,9 +56,9 @@ impl Open {
     /// Makes poison of it; the next lower revision that it stood for is sent in its place. `before` is what went wrong with its part before.
     pub(super) fn poison(self, before: Option<&Trouble>, error: Fault) -> (Poison, Option<Self>) {
         let operation = self.slot.operation.clone();
-        let (claim, next) = self.slot.fall_back();
+        let FallenBack { attached: claim, covered, next } = self.slot.fall_back();
         let first = self.first.or_else(|| before.map(|before| before.first.clone()));
-        (Poison { claim, operation, attempts: self.attempts, first, error, replaced: next.is_some() }, next.map(Self::new))
+        (Poison { claim, covered, operation, attempts: self.attempts, first, error, replaced: next.is_some() }, next.map(Self::new))
     }
 }
 
@@ -90,6 +90,8 @@ impl Trouble {
 #[derive(Debug)]
 pub(super) struct Poison {
     pub(super) claim: Claim,
+    /// Puts whose content it was to remove, and which are not sent any more.
+    pub(super) covered: Vec<Claim>,
     pub(super) operation: Operation,
     pub(super) attempts: u32,
     pub(super) first: Option<Fault>,

@@ -72,7 +72,7 @@ pub async fn replay(
 
 /// Whether a guard stops a letter.
 pub fn stops(guard: &Guard, letter: &DeadLetter) -> bool {
-    guard.stops(letter.table.as_deref(), letter.since_moment())
+    guard.stops(letter.mode, letter.table.as_deref(), letter.since_moment())
 }
 
 /// Letters that were meant and not sent.

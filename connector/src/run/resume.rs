@@ -108,13 +108,18 @@ impl Found {
         })
     }
 
-    /// Keeps on saving.
-    pub fn keep(self, home: Home, sink: Arc<dyn Sink>, files: Vec<Listed>) -> Resume {
+    /// Keeps on saving. `folds`: what a file holds decides what is sent of others.
+    pub fn keep(self, home: Home, sink: Arc<dyn Sink>, files: Vec<Listed>, folds: bool) -> Resume {
         sink.expecting(&self.targets);
+        let makes_durable = home.sink.is_some();
+        let mut marks = Marks::new(home.sink);
+        if folds {
+            marks.with_all(&files);
+        }
         Resume {
             checkpoints: Checkpoints::new(home.shelf, home.pipeline),
-            makes_durable: home.sink.is_some(),
-            marks: Marks::new(home.sink),
+            makes_durable,
+            marks,
             sink,
             files,
             stamp: self.stamp,
@@ -189,7 +194,7 @@ impl Resume {
     ///
     /// # Errors
     /// Another run goes on from the same place, or a person has to do something about the place.
-    pub(super) async fn save(&mut self, deliver: &Deliver) -> Result<(), Error> {
+    pub(super) async fn save(&mut self, deliver: &mut Deliver) -> Result<(), Error> {
         let saved = timeout(PATIENCE, self.try_to_save(deliver)).await.unwrap_or_else(|_| {
             Err(Error::new(Kind::Pending, format!("checkpoints: {}: no answer in {} s", self.checkpoints.place(), PATIENCE.as_secs())))
         });
@@ -205,7 +210,7 @@ impl Resume {
         }
     }
 
-    async fn try_to_save(&mut self, deliver: &Deliver) -> Result<(), Error> {
+    async fn try_to_save(&mut self, deliver: &mut Deliver) -> Result<(), Error> {
         let Some(mark) = self.place(deliver).and_then(|place| self.marks.mark(&self.files, place)) else { return Ok(()) };
         let progress = Progress::Scanned(mark);
         if self.tried.is_none() && self.saved.as_ref().is_some_and(|saved| saved.checkpoint.progress == progress) {

@@ -57,7 +57,7 @@ pub async fn sync_and_save(
         _ => tokio::select! {
             biased;
             () = stopped(&mut stop) => Err(interrupted()),
-            finished = deliver.finish() => finished,
+            finished = finish(deliver, resume.as_deref_mut()) => finished,
         },
     };
     let mut result = scanned.and_then(|complete| finished.map(|()| complete));
@@ -124,7 +124,21 @@ async fn scan(
     }
 }
 
-async fn save(resume: Option<&mut Resume>, deliver: &Deliver) -> Result<(), Error> {
+/// Waits until everything is settled, and saves meanwhile how far it is.
+async fn finish(deliver: &mut Deliver, mut resume: Option<&mut Resume>) -> Result<(), Error> {
+    loop {
+        // What comes after the last is settled is not broken off: it may take its time.
+        let due = resume.as_ref().map(|resume| resume.due()).filter(|_| !deliver.ledger().is_settled());
+        tokio::select! {
+            biased;
+            finished = deliver.finish() => return finished,
+            () = at(due) => {}
+        }
+        save(resume.as_deref_mut(), deliver).await?;
+    }
+}
+
+async fn save(resume: Option<&mut Resume>, deliver: &mut Deliver) -> Result<(), Error> {
     match resume {
         Some(resume) => resume.save(deliver).await,
         None => Ok(()),

@@ -213,12 +213,16 @@ async fn dry_run(arguments: &Arguments, settings: &Settings, context: &Context<'
                 }
                 letters += 1;
                 let id = letter.id.clone();
-                let line = match walk.load(*letter).await? {
-                    Ok(letter) => explained(&letter, explain_letter(&mut decoder, &mut mapping, &letter)?, terminal.json),
-                    Err(why) if terminal.json => serde_json::json!({ "letter": id, "action": "stay", "reason": why }).to_string(),
-                    Err(why) => format!("{}: stays: {}", short(&id), clean(&why)),
-                };
-                terminal.print(&format!("{line}\n"))?;
+                let mut lines = String::new();
+                let mut tell = |line: &str| lines.extend([line, "\n"]);
+                match walk.load(*letter).await? {
+                    Ok(letter) => {
+                        explain_letter(&mut decoder, &mut mapping, &letter, |unit| tell(&explained(&letter, unit, terminal.json)))?
+                    }
+                    Err(why) if terminal.json => tell(&serde_json::json!({ "letter": id, "action": "stay", "reason": why }).to_string()),
+                    Err(why) => tell(&format!("{}: stays: {}", short(&id), clean(&why))),
+                }
+                terminal.print(&lines)?;
             }
         }
         Ok::<(), Error>(())

@@ -14,6 +14,7 @@ use super::{Advice, PlaceOptions, advice, begins, expand};
 use crate::cli::Context;
 use crate::cli::terminal::{Paint, clean};
 use crate::error::{Error, Exit, Kind};
+use crate::plan::mapping::Mode;
 use crate::store::dead_letters::{DeadLetter, DeadLetters, Entry, Walk};
 
 /// Show everything about a dead letter, and what to do about it
@@ -106,6 +107,9 @@ fn human(letter: &DeadLetter, payload: bool, paint: Paint) -> String {
         if let Some(value) = value {
             line(name, value.clone());
         }
+    }
+    if letter.mode == Some(Mode::History) {
+        line("mode", Mode::History.as_str().to_owned());
     }
     if let Some(version) = letter.version {
         line("version", version.to_string());

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 
+mod fold;
 mod resume;
 
 use super::options::{CheckpointOptions, CreationOptions, DeliveryOptions, LoadOptions, ScanOptions, SinkOptions, SourceOptions};
@@ -40,7 +41,18 @@ Examples:
       topics of Lindorm Streams on Kafka, from their first messages to their ends; no group is joined
   revsync sync kafka://broker:9092/inventory.customers --to https://search.example.com
       a topic of Debezium, whose messages tell their keys; then: revsync search TEXT --to https://search.example.com
+  revsync sync export/ --fold --resume --max-rate 5000 --to https://search.example.com
+      much at once: each document is written once, an interrupted run goes on where it was, and the cluster is spared
   revsync --json sync capture/ | jq .dead_letters
+
+With --fold the source is read twice: first every revision is decoded, and the newest of each document is remembered, beyond some 20 MiB in a
+temporary file of about 100 bytes a document in the folder that TMPDIR names; then only the newest are sent, and the others are counted as
+compacted. Where the newest cannot be written by the rules, the newest that can be is sent. One that the sink refuses becomes a dead letter, and
+no earlier revision of its document is in the index then. Changes of single cells (--rows cells) are all sent.
+
+With --resume it is saved about once a second how far everything is settled, file and byte, in the place of the checkpoints (--checkpoints), under
+the pipeline's name (--name) and the source. The same command goes on there; it is refused where files up to there are not what they were (with
+--fold: any file). A run that comes to its end removes what was saved. revsync checkpoints list shows it, and checkpoints rewind earliest begins anew.
 
 Exit codes:
   0  everything is settled
@@ -93,6 +105,9 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         Err(error) if error.kind == Kind::Interrupted => (Counts::default(), Err(error)),
         Err(error) => return Err(error),
     };
+    if arguments.load.fold && counts.dead_letters > 0 {
+        context.terminal.say(fold::OF_LETTERS);
+    }
     let is_complete = *result.as_ref().unwrap_or(&true);
     let exit = context.conclude(&settings, &settings.source.required()?.to_string(), &counts, started, result.map(drop))?;
     Ok(exit.max(line::completeness(is_complete, &context.terminal)))
@@ -103,8 +118,12 @@ async fn prepare(arguments: &Arguments, settings: &Settings, terminal: &Terminal
     let mapping = line::mapping(settings)?;
     line::refuse_one_place_for_two(settings)?;
     let (scan, sink, resume, dead_letters);
-    if arguments.load.resume {
-        let (opened, reached, found) = resume::open(settings, terminal).await?;
+    let LoadOptions { fold: folds, resume: resumes } = arguments.load;
+    if folds {
+        resume::files(settings, "--fold")?;
+    }
+    if resumes {
+        let (opened, reached, found) = resume::open(settings, terminal, folds).await?;
         (scan, sink, resume) = (opened, reached, Some(found));
         dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     } else {
@@ -113,6 +132,7 @@ async fn prepare(arguments: &Arguments, settings: &Settings, terminal: &Terminal
         (sink, resume) = (line::reached_sink(settings).await?, None);
     }
     let deliver = Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings));
+    let deliver = if folds { fold::reduced(deliver, settings, terminal).await? } else { deliver };
     Ok(Prepared { scan, deliver, resume })
 }
 

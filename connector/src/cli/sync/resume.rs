@@ -2,6 +2,7 @@
 //!
 //! Refuses what cannot be gone on with, and says where it goes on.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -22,8 +23,8 @@ use crate::store::checkpoints::{Pipeline, Place};
 ///
 /// # Errors
 /// The source cannot be gone on with, or has changed; the place cannot be read.
-pub(super) async fn open(settings: &Settings, terminal: &Terminal) -> Result<(Scan, Arc<dyn Sink>, Resume), Error> {
-    let stream = stream(settings)?;
+pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) -> Result<(Scan, Arc<dyn Sink>, Resume), Error> {
+    let stream = files(settings, "--resume")?;
     let (sink, shelf) = shelf::ends_of_scan(settings).await?;
     let elsewhere = settings.checkpoints.place != Place::Sink;
     let home =
@@ -42,17 +43,21 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal) -> Result<(Sc
         Some(mark) => format!("goes on where it was interrupted: {mark}\n"),
         None => "nothing of it was interrupted: begins at the beginning\n".to_owned(),
     });
-    let resume = found.keep(home, Arc::clone(&sink), files);
+    let resume = found.keep(home, Arc::clone(&sink), files, folds);
     Ok((scan, sink, resume))
 }
 
-/// The source by which the place is found again, wherever the command is run.
-fn stream(settings: &Settings) -> Result<String, Error> {
-    let refused = |why: &str| Err(Error::usage(format!("--resume: expected files, found {why}")));
+/// The source, which has to be files, by its name wherever the command is run. `option` is what wants it.
+///
+/// # Errors
+/// It can be read once only, or it is not there.
+pub(super) fn files(settings: &Settings, option: &str) -> Result<String, Error> {
+    let refused = |why: &str| Err(Error::usage(format!("{option}: expected files, found {why}")));
     match settings.source.required()? {
         SourceUrl::Path(path) => {
             let real = std::fs::canonicalize(path).map_err(|error| {
-                Error::new(Kind::Source, format!("{} cannot be read: {error}", path.display())).help("check its path and permissions")
+                let what = if error.kind() == ErrorKind::NotFound { "does not exist".to_owned() } else { format!("cannot be read: {error}") };
+                Error::new(Kind::Source, format!("{} {what}", path.display())).help("check its path and permissions")
             })?;
             if !real.is_dir() && !real.is_file() {
                 return refused(&format!("the pipe {}, which can be read once only", path.display()));
@@ -60,7 +65,7 @@ fn stream(settings: &Settings) -> Result<String, Error> {
             Ok(real.display().to_string())
         }
         SourceUrl::Stdin => refused("standard input, which can be read once only")
-            .map_err(|error: Error| error.help("save it to a file; or leave --resume out: nothing is written twice")),
+            .map_err(|error: Error| error.help("save it to a file and name that")),
         SourceUrl::S3(bucket) => Ok(Bucket { reach: Reach::default(), ..bucket.clone() }.to_string()),
         #[cfg(feature = "kinesis")]
         url @ SourceUrl::Kinesis(_) => refused(&format!("the stream {url}")).map_err(follow),
@@ -71,7 +76,7 @@ fn stream(settings: &Settings) -> Result<String, Error> {
 
 #[cfg(any(feature = "kinesis", feature = "kafka"))]
 fn follow(error: Error) -> Error {
-    error.help("revsync run follows it and keeps checkpoints; a sync of it is simply started again: nothing is written twice")
+    error.help("leave the option out: a sync of it is simply started again, and revsync run follows it and keeps checkpoints")
 }
 
 /// A sink by which it is known again, wherever the command is run.

@@ -21,8 +21,8 @@ pub(super) struct MetadataWriter<'w, 'a> {
 pub(super) type Members<'a, const N: usize> = [(&'static str, Option<Value<'a>>); N];
 
 impl MetadataWriter<'_, '_> {
-    /// The flat form: `table`, `id`, `version`, `tableId`, `txId`, `txTime`, `blockAddress`.
-    pub(super) fn field(&mut self, id: &str, version: u64, values: Members<'_, 4>) -> Result<Document, Fault> {
+    /// The flat form: `table`, `id`, `version`, and these: `tableId`, `txId`, `txTime`, `blockAddress`, and `hash` for a history.
+    pub(super) fn field<const N: usize>(&mut self, id: &str, version: u64, values: Members<'_, N>) -> Result<Document, Fault> {
         self.json.clear();
         self.json.push(b'{');
         self.name("table");

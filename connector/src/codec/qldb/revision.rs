@@ -79,6 +79,10 @@ pub(super) fn decode<'a>(
             let values = [("tableId", table_id), ("txId", tx_id), ("txTime", tx_time), ("blockAddress", block_address)];
             Some(writer.field(&id, version, values)?)
         }
+        Metadata::History => {
+            let values = [("tableId", table_id), ("txId", tx_id), ("txTime", tx_time), ("blockAddress", block_address), ("hash", hash)];
+            Some(writer.field(&id, version, values)?)
+        }
         Metadata::Committed => Some(writer.committed_view(
             &id,
             version,

@@ -14,17 +14,20 @@ fn fold(said: &[(Said, u64)], version_type: VersionType) -> Folded {
 const DOCUMENT: Said = Said::Is(State::Document);
 const DELETED: Said = Said::Is(State::Deleted);
 const TOMBSTONE: Said = Said::Is(State::Tombstone);
+const ERASED: Said = Said::Erased(State::Deleted);
+const ERASED_BY_TOMBSTONE: Said = Said::Erased(State::Tombstone);
+const REDACTED: Said = Said::Is(State::Redacted);
 
 fn document(version: u64) -> Option<Held> {
-    Some(Held { version, is_tombstone: false, is_other: false })
+    Some(Held { version, is_tombstone: false, is_other: false, is_redacted: false })
 }
 
 fn tombstone(version: u64) -> Option<Held> {
-    Some(Held { version, is_tombstone: true, is_other: false })
+    Some(Held { version, is_tombstone: true, is_other: false, is_redacted: false })
 }
 
 fn other(version: u64) -> Option<Held> {
-    Some(Held { version, is_tombstone: false, is_other: true })
+    Some(Held { version, is_tombstone: false, is_other: true, is_redacted: false })
 }
 
 #[test]
@@ -50,6 +53,33 @@ fn a_redaction_stands_before_a_put_of_its_version_whichever_comes_first() {
 }
 
 #[test]
+fn a_redaction_that_erases_stands_before_a_put_of_its_version_and_before_what_is_older() {
+    for order in [[(DOCUMENT, 5), (ERASED, 5), (DOCUMENT, 3)], [(ERASED, 5), (DOCUMENT, 3), (DOCUMENT, 5)]] {
+        let folded = fold(&order, External);
+        assert_eq!((folded.newest, &*folded.redacted), (Some(Newest { version: 5, state: State::Deleted }), &[5][..]));
+    }
+    let newer = fold(&[(DOCUMENT, 6), (ERASED_BY_TOMBSTONE, 5), (DOCUMENT, 5)], External);
+    assert_eq!(newer.newest, Some(Newest { version: 6, state: State::Document }));
+}
+
+#[test]
+fn a_document_of_a_history_holds_no_content_that_was_redacted() {
+    use Class::{Ahead, Missing, RedactedPresent, Stale};
+    let mut redacted = Folded::default();
+    for (said, version_type) in [(DOCUMENT, External), (REDACTED, ExternalGte), (DOCUMENT, External)] {
+        redacted.take(said, 5, version_type);
+    }
+    let held = |is_redacted, is_other| Some(Held { version: 5, is_tombstone: false, is_other, is_redacted });
+    let judged = |held| judge(Some(&redacted), held).map(|(class, mend)| (class, mend == Mend::Newest));
+    assert_eq!(judged(None), Some((Missing, true)));
+    assert_eq!(judged(held(false, false)), Some((RedactedPresent, true)));
+    assert_eq!(judged(held(true, false)), None);
+    assert_eq!(judged(held(true, true)), Some((Stale, true)));
+    let put = fold(&[(DOCUMENT, 5)], External);
+    assert_eq!(judge(Some(&put), held(true, true)), Some((Ahead, Mend::Nothing)), "content that was removed does not come back");
+}
+
+#[test]
 fn what_does_not_count_makes_an_id_known_and_nothing_else() {
     let known = fold(&[(Said::Nothing, 9)], External);
     for held in [None, document(3), tombstone(12)] {
@@ -66,7 +96,7 @@ type Field = (&'static [(Said, u64)], Option<Held>, Option<(Class, Mend)>);
 fn every_field_of_the_table_has_its_class_and_what_mends_it() {
     use Class::{Ahead, Foreign, Missing, RedactedPresent, Resurrected, Stale};
     use Mend::{Erase, Newest, Nothing};
-    let fields: [Field; 36] = [
+    let fields: [Field; 44] = [
         (&[(DOCUMENT, 5)], None, Some((Missing, Newest))),
         (&[(DOCUMENT, 5)], tombstone(4), Some((Missing, Newest))),
         (&[(DOCUMENT, 5)], tombstone(5), Some((Missing, Newest))),
@@ -105,6 +135,15 @@ fn every_field_of_the_table_has_its_class_and_what_mends_it() {
         (&[(Said::Redacted, 5), (DELETED, 3)], document(2), Some((Resurrected, Newest))),
         (&[(Said::Redacted, 5), (Said::Redacted, 2), (DOCUMENT, 3)], document(2), Some((RedactedPresent, Newest))),
         (&[(Said::Redacted, 5), (DOCUMENT, 3)], tombstone(6), Some((Ahead, Nothing))),
+        // A redaction that is the newest, and erases.
+        (&[(ERASED, 5), (DOCUMENT, 3)], None, None),
+        (&[(ERASED, 5), (DOCUMENT, 3)], document(3), Some((Resurrected, Newest))),
+        (&[(ERASED, 5), (DOCUMENT, 3)], document(5), Some((RedactedPresent, Newest))),
+        (&[(ERASED, 5)], document(6), Some((Ahead, Nothing))),
+        (&[(ERASED, 5)], tombstone(4), Some((Stale, Newest))),
+        (&[(ERASED_BY_TOMBSTONE, 5)], tombstone(5), None),
+        (&[(ERASED, 2), (DOCUMENT, 5)], document(2), Some((RedactedPresent, Newest))),
+        (&[(ERASED, 2), (DOCUMENT, 5)], document(5), None),
     ];
     for (said, held, expected) in fields {
         assert_eq!(judge(Some(&fold(said, External)), held), expected, "{said:?} and {held:?}");
@@ -128,7 +167,7 @@ impl Index {
             return false;
         }
         *self = match state {
-            State::Document => Self { held: document(version), remembered: None },
+            State::Document | State::Redacted => Self { held: document(version), remembered: None },
             State::Tombstone => Self { held: tombstone(version), remembered: None },
             State::Deleted => Self { held: None, remembered: Some(version) },
         };
@@ -142,7 +181,8 @@ fn damage() -> impl Strategy<Value = Index> {
 }
 
 fn history() -> impl Strategy<Value = Vec<(Said, u64)>> {
-    let said = prop::sample::select(vec![DOCUMENT, DOCUMENT, DELETED, TOMBSTONE, Said::Redacted, Said::Nothing]);
+    let said =
+        prop::sample::select(vec![DOCUMENT, DOCUMENT, DELETED, TOMBSTONE, Said::Redacted, ERASED, ERASED_BY_TOMBSTONE, Said::Nothing]);
     prop::collection::vec((said, 0..9u64), 0..8)
 }
 

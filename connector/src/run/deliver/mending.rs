@@ -13,16 +13,17 @@ use super::Deliver;
 use crate::codec::{Content, Format};
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::plan::mapping::{Mode, Planned};
 use crate::record::{Fault, Origin, Position};
 use crate::revision::{Revision, VersionType};
 use crate::store::fold::Unit;
 
 impl Deliver {
-    /// Takes a unit in once more, under its own origin, position and number.
+    /// Takes a unit in once more, under its own origin, position and number, for the indices of one mode.
     ///
     /// # Errors
     /// As [`push`](Self::push).
-    pub(in crate::run) async fn push_again(&mut self, unit: &Unit) -> Result<(), Error> {
+    pub(in crate::run) async fn push_again(&mut self, unit: &Unit, mode: Mode) -> Result<(), Error> {
         let ticket = self.enter(&unit.origin, &unit.position, None, unit.payload.len()).await?;
         let notes = &mut self.account.counts.notes;
         let (format, content) = intake::unit_of(&mut self.decoder, &unit.payload, unit.message.clone(), unit.part, notes);
@@ -41,9 +42,22 @@ impl Deliver {
             message: unit.message.clone(),
             format,
             table: None,
+            mode: Some(mode),
             committed: None,
         };
-        self.unit(claim, content).await?;
+        match content {
+            Content::Block(block) => {
+                let planned = match intake::plan_block(&self.mapping, block) {
+                    Planned::Operation(Operation::Index { mut target, document }) => {
+                        target.version_type = VersionType::ExternalGte;
+                        Planned::Operation(Operation::Index { target, document })
+                    }
+                    planned => planned,
+                };
+                self.planned(claim, planned).await?;
+            }
+            content => self.unit(claim, content).await?,
+        }
         self.account.ledger.close(ticket);
         Ok(())
     }
@@ -67,6 +81,7 @@ impl Deliver {
             message: None,
             format: Format::Auto,
             table: None,
+            mode: None,
             committed: None,
         };
         self.account.receive(&claim);

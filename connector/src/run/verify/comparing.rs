@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::plan::cells::Row;
 use crate::plan::fingerprint::fingerprint;
 use crate::plan::fold::rows::{HeldRow, Judged, judge_row};
-use crate::plan::fold::{self, Class, judge};
+use crate::plan::fold::{self, Class, State, judge};
+use crate::plan::history;
 use crate::plan::outcome::{self, Failure};
 use crate::sink::{Asked, Contents, Detail, Held};
 use crate::store::fold::differences::Difference;
@@ -132,9 +133,10 @@ impl Comparing {
         self.rest(index, fold).map(Ok)
     }
 
-    /// How much of its documents is asked for. A row of cells has its versions in its content.
+    /// How much of its documents is asked for. A row of cells has its versions in its content, and a document of a history says there that it was
+    /// redacted.
     fn detail(&self, fold: &Fold, index: Index) -> Detail {
-        if self.contents || fold.has_rows(index) { Detail::Content } else { Detail::Version }
+        if self.contents || fold.has_rows(index) || fold.has_redactions(index) { Detail::Content } else { Detail::Version }
     }
 
     /// What the index was not found to hold.
@@ -215,6 +217,14 @@ impl Comparing {
                 fold.together(|fold| {
                     for (key, noted) in &portion {
                         let known = fold.known(noted.index, &noted.id)?.filter(|known| known.routing == noted.routing);
+                        let newest = known.as_ref().and_then(|known| known.folded.newest);
+                        // Of the version that the stream has it was found to be redacted, which no version tells.
+                        if noted.class == Class::Ahead
+                            && noted.held == noted.folded
+                            && newest.is_some_and(|newest| newest.state == State::Document && Some(newest.version) == noted.held)
+                        {
+                            continue;
+                        }
                         let now = difference(noted.index, &noted.id, known.as_ref(), was_held(noted).as_ref(), false);
                         if !now.is_some_and(|now| matches!(now.class, Class::Foreign | Class::Ahead)) {
                             fold.drop_difference(*key)?;
@@ -289,6 +299,13 @@ fn judge_whole(known: Option<&Known>, held: Option<&Held>) -> Option<Judged> {
         Some(newest?.version == held?.version && fingerprint(source.get().as_bytes()) != content)
     };
     let is_other = held.is_some_and(|held| !held.is_tombstone) && is_other().unwrap_or(false);
-    let as_held = held.map(|held| fold::Held { version: held.version, is_tombstone: held.is_tombstone, is_other });
+    let says_so = is_other || newest.is_some_and(|newest| newest.state == State::Redacted);
+    let is_redacted = |held: &Held| held.source.as_ref().is_some_and(|source| history::is_redacted(source.get().as_bytes(), held.version));
+    let as_held = held.map(|held| fold::Held {
+        version: held.version,
+        is_tombstone: held.is_tombstone,
+        is_other,
+        is_redacted: says_so && is_redacted(held),
+    });
     judge(known.map(|known| &known.folded), as_held).map(|(class, mend)| (class, mend, is_other))
 }

@@ -9,7 +9,7 @@ use crate::metrics::{Notes, Skip};
 use crate::operation::{Operation, Target};
 use crate::plan::fingerprint::fingerprint;
 use crate::plan::fold::{Said, State};
-use crate::plan::mapping::{Mapping, Planned};
+use crate::plan::mapping::{Destination, Mapping, Mode, Planned};
 use crate::record::{Fault, Record};
 use crate::revision::{Block, Change, Revision};
 use crate::store::fold::{Fold, Saying, Unit};
@@ -28,16 +28,16 @@ pub struct Read {
 }
 
 /// Takes records in.
-pub(super) struct Folding {
+pub(in crate::run) struct Folding {
     decoder: Decoder,
     mapping: Mapping,
     /// Whether contents are compared.
     contents: bool,
-    pub(super) read: Read,
+    pub(in crate::run) read: Read,
 }
 
 impl Folding {
-    pub(super) fn new(decoder: Decoder, mapping: Mapping, contents: bool) -> Self {
+    pub(in crate::run) fn new(decoder: Decoder, mapping: Mapping, contents: bool) -> Self {
         Self { decoder, mapping, contents, read: Read::default() }
     }
 
@@ -45,7 +45,7 @@ impl Folding {
     ///
     /// # Errors
     /// What would end a delivery too: two tables in one index, records of which nobody said what they hold. The fold cannot be written.
-    pub(super) fn fold(&mut self, records: &[Record], fold: &mut Fold) -> Result<(), Error> {
+    pub(in crate::run) fn fold(&mut self, records: &[Record], fold: &mut Fold) -> Result<(), Error> {
         fold.together(|fold| records.iter().try_for_each(|record| self.record(record, fold)))
     }
 
@@ -56,7 +56,6 @@ impl Folding {
         while let Some(user_record) = intake::next_user_record(&mut self.decoder, &mut user_records, record) {
             let mut units = self.decoder.units(&user_record);
             while let Some((part, content)) = intake::next_unit(&mut self.decoder, &mut units, &mut notes) {
-                self.read.units += 1;
                 let unit = || Unit {
                     origin: Arc::clone(&record.origin),
                     position: codec::position(&record.position, user_record.sub),
@@ -66,11 +65,17 @@ impl Folding {
                     message: user_record.message.clone(),
                 };
                 match content {
-                    Content::Skip(_) => {}
+                    Content::Skip(_) => self.read.units += 1,
                     Content::Refused(error) => return Err(error),
-                    Content::Fault(fault) => self.unusable(record, &fault),
+                    Content::Fault(fault) => {
+                        self.read.units += 1;
+                        self.unusable(record, &fault);
+                    }
                     Content::Revision(revision) => self.revision(record, revision, unit, fold)?,
-                    Content::Block(block) => self.block(record, block, unit, fold)?,
+                    Content::Block(block) => {
+                        self.read.units += 1;
+                        self.block(record, block, unit, fold)?;
+                    }
                 }
                 number += 1;
             }
@@ -104,21 +109,44 @@ impl Folding {
         fold.take(&saying, unit)
     }
 
-    fn revision(&mut self, record: &Record, revision: Revision, unit: impl FnOnce() -> Unit, fold: &mut Fold) -> Result<(), Error> {
+    /// A revision in each mode that its table has a rule of.
+    fn revision(&mut self, record: &Record, revision: Revision, unit: impl Fn() -> Unit, fold: &mut Fold) -> Result<(), Error> {
+        let destinations = self.mapping.destinations(&revision.table)?;
+        let mut destinations = destinations.into_iter();
+        let (first, second) = (destinations.next(), destinations.next());
+        if let Some(second) = second {
+            self.revision_at(second, record, revision.clone(), &unit, fold)?;
+        }
+        first.map_or(Ok(()), |first| self.revision_at(first, record, revision, &unit, fold))
+    }
+
+    fn revision_at(
+        &mut self,
+        destination: Destination,
+        record: &Record,
+        revision: Revision,
+        unit: impl FnOnce() -> Unit,
+        fold: &mut Fold,
+    ) -> Result<(), Error> {
+        self.read.units += 1;
         let is_redaction = revision.change == Change::Redaction;
+        let is_history = destination.mode() == Mode::History;
         let about =
             Revision { table: Arc::clone(&revision.table), id: revision.id.clone(), change: Change::Delete, metadata: None, ..revision };
-        let (operation, said) = match intake::plan(&mut self.mapping, revision)?.0 {
+        let (operation, said) = match intake::plan_at(&self.mapping, destination.clone(), revision).planned {
             Planned::Operation(operation) => {
-                let state = match &operation {
-                    Operation::Index { .. } => State::Document,
-                    Operation::Delete { .. } => State::Deleted,
-                    Operation::Tombstone { .. } => State::Tombstone,
+                let said = match &operation {
+                    Operation::Index { .. } if is_history && is_redaction => Said::Is(State::Redacted),
+                    Operation::Index { .. } => Said::Is(State::Document),
+                    Operation::Delete { .. } if is_redaction => Said::Erased(State::Deleted),
+                    Operation::Tombstone { .. } if is_redaction => Said::Erased(State::Tombstone),
+                    Operation::Delete { .. } => Said::Is(State::Deleted),
+                    Operation::Tombstone { .. } => Said::Is(State::Tombstone),
                     Operation::Merge { target, cells, .. } => {
                         return fold.take_cells(&target.index, &target.id, target.routing.as_deref(), cells);
                     }
                 };
-                (Some(operation), Said::Is(state))
+                (Some(operation), said)
             }
             Planned::Skip(Skip::Redacted) if is_redaction => (None, Said::Redacted),
             Planned::Skip(_) => (None, Said::Nothing),
@@ -130,7 +158,7 @@ impl Folding {
         let of_id;
         let target: &Target = match &operation {
             Some(operation) => operation.target(),
-            None => match self.mapping.target(&about)? {
+            None => match self.mapping.target_at(destination, &about) {
                 Some(target) => {
                     of_id = target;
                     &of_id

@@ -6,7 +6,7 @@
 //! order of effects. Judges nothing: that is [`plan::fold`](crate::plan::fold).
 
 mod comparing;
-mod folding;
+pub(in crate::run) mod folding;
 mod repair;
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::plan::fold::Class;
 use crate::plan::mapping::Mapping;
 use crate::sink::Contents;
 use crate::source::scan::Scan;
-use crate::store::fold::Fold;
+use crate::store::fold::{Fold, Keeps};
 use crate::store::fold::differences::Difference;
 
 /// What is to be verified.
@@ -127,7 +127,7 @@ pub async fn verify(
     let patience = Patience::new(sink.name(), rights, give_up_after, stop.clone());
     let named = mapping.named_indices();
     let mut verifying = Verifying {
-        fold: Fold::open(memory, repair.is_some())?,
+        fold: Fold::open(memory, if repair.is_some() { Keeps::Units } else { Keeps::Nothing })?,
         folding: Folding::new(decoder, mapping, contents),
         comparing: Comparing::new(sink, patience, &named, contents),
         has_dropped: source.has_dropped(),

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::operation::{Operation, Target};
 use crate::plan::deletes::IndexDeletes;
 use crate::plan::fold::{Class, Mend};
-use crate::plan::mapping::Deletes;
+use crate::plan::mapping::{Deletes, Mode};
 use crate::revision::VersionType;
 use crate::sink::Asked;
 use crate::store::fold::differences::Difference;
@@ -157,7 +157,10 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
             return repair.deliver.push_operation(operation, key.unsigned_abs()).await;
         }
         match self.fold.unit(index, id)? {
-            Some(unit) => repair.deliver.push_again(&unit).await,
+            Some(unit) => {
+                let mode = if repair.deletes.is_history(&self.fold.name(index)) { Mode::History } else { Mode::Latest };
+                repair.deliver.push_again(&unit, mode).await
+            }
             None => Ok(()),
         }
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::plan::cells::FIELD as CELLS;
+use crate::plan::history::OP;
 use crate::plan::tombstone::{DELETED, FIELD};
 
 /// The mapping of tombstones and of what is kept of the cells of a row, as the body of `PUT INDEX/_mapping`. By itself OpenSearch would take the
@@ -21,14 +22,41 @@ pub(super) fn tombstone_mapping() -> Value {
     } } } })
 }
 
+/// The mapping of what every document of a history says of its revision, where it is known beforehand. A time that the server cannot read costs the
+/// document nothing.
+fn history_mapping() -> Value {
+    json!({ "properties": { FIELD: { "properties": {
+        OP: { "type": "keyword" },
+        "id": { "type": "keyword" },
+        "version": { "type": "long" },
+        "table": { "type": "keyword" },
+        "tableId": { "type": "keyword" },
+        "txId": { "type": "keyword" },
+        "txTime": { "type": "date", "ignore_malformed": true },
+        "blockAddress": { "properties": { "strandId": { "type": "keyword" }, "sequenceNo": { "type": "long" } } },
+        "hash": { "type": "keyword" },
+    } } } })
+}
+
+/// What an index is to hold, by the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Documents.
+    Documents,
+    /// Documents, and tombstones.
+    Tombstones,
+    /// Every revision, as a document of its own.
+    History,
+}
+
 /// The filter of an alias that hides tombstones from searches and counts. A document that is read by its id is not filtered.
 pub(super) fn tombstone_filter() -> Value {
     json!({ "bool": { "must_not": { "term": { DELETED: true } } } })
 }
 
-/// The body of `PUT NAME-000001`. `gc_deletes` is the setting of that name, where the server has it; `tombstones` says whether the index
-/// gets any; `given` is a body with `settings`, `mappings` or `aliases`, or a mapping by itself, and wins over revsync's choices.
-pub(super) fn body(name: &str, gc_deletes: Option<&str>, tombstones: bool, given: Option<&Value>) -> Value {
+/// The body of `PUT NAME-000001`. `gc_deletes` is the setting of that name, where the server has it; `holds` is what the index
+/// is for; `given` is a body with `settings`, `mappings` or `aliases`, or a mapping by itself, and wins over revsync's choices.
+pub(super) fn body(name: &str, gc_deletes: Option<&str>, holds: Holds, given: Option<&Value>) -> Value {
     let mut settings = BTreeMap::new();
     if let Some(gc_deletes) = gc_deletes {
         settings.insert("index.gc_deletes".to_owned(), json!(gc_deletes));
@@ -41,7 +69,10 @@ pub(super) fn body(name: &str, gc_deletes: Option<&str>, tombstones: bool, given
         "dynamic_templates": [{"decimals": {"match_mapping_type": "double", "mapping": {"type": "double"}}}],
     });
     let mut aliases = json!({ name: { "is_write_index": true } });
-    if tombstones {
+    if holds == Holds::History {
+        lay_over(&mut mappings, Some(&history_mapping()));
+    }
+    if holds == Holds::Tombstones {
         lay_over(&mut mappings, Some(&tombstone_mapping()));
         // A filter of the user's own stands for itself: two laid over each other make a third that nobody wrote.
         if given.is_none_or(|given| given["aliases"][name]["filter"].is_null()) {
@@ -97,7 +128,7 @@ mod tests {
     #[test]
     fn an_index_is_created_with_what_revsync_needs() {
         assert_eq!(
-            body("people", Some("24h"), false, None),
+            body("people", Some("24h"), Holds::Documents, None),
             json!({
                 "settings": {"index.gc_deletes": "24h"},
                 "mappings": {
@@ -108,12 +139,12 @@ mod tests {
                 "aliases": {"people": {"is_write_index": true}},
             })
         );
-        assert_eq!(body("people", None, false, None)["settings"], json!({}));
+        assert_eq!(body("people", None, Holds::Documents, None)["settings"], json!({}));
     }
 
     #[test]
     fn an_index_of_tombstones_has_their_fields_and_an_alias_that_hides_them() {
-        let created = body("people", Some("24h"), true, None);
+        let created = body("people", Some("24h"), Holds::Tombstones, None);
         let fields = json!({
             "cells": {"type": "object", "enabled": false},
             "deleted": {"type": "boolean"},
@@ -126,15 +157,27 @@ mod tests {
 
         let given =
             json!({"mappings": {"properties": {"vin": {"type": "keyword"}}}, "aliases": {"people": {"filter": {"term": {"a": 1}}}}});
-        let created = body("people", Some("24h"), true, Some(&given));
+        let created = body("people", Some("24h"), Holds::Tombstones, Some(&given));
         assert_eq!(created["mappings"]["properties"], json!({"revsync": {"properties": fields}, "vin": {"type": "keyword"}}));
         assert_eq!(created["aliases"], json!({"people": {"is_write_index": true, "filter": {"term": {"a": 1}}}}));
     }
 
     #[test]
+    fn an_index_of_a_history_has_the_fields_of_a_revision_and_an_alias_that_hides_nothing() {
+        let created = body("people", Some("24h"), Holds::History, None);
+        let fields = &created["mappings"]["properties"]["revsync"]["properties"];
+        assert_eq!(
+            (&fields["op"]["type"], &fields["version"]["type"], &fields["txTime"]["type"]),
+            (&json!("keyword"), &json!("long"), &json!("date"))
+        );
+        assert!(fields.get("deleted").is_none());
+        assert_eq!(created["aliases"], json!({"people": {"is_write_index": true}}));
+    }
+
+    #[test]
     fn the_published_index_template_makes_the_same_choices() {
         let template: Value = serde_json::from_str(include_str!("../../../../infra/opensearch/index-template.json")).unwrap();
-        let created = body("people", Some("24h"), true, None);
+        let created = body("people", Some("24h"), Holds::Tombstones, None);
         assert_eq!(template["template"]["mappings"], created["mappings"]);
         assert_eq!(template["template"]["settings"], created["settings"]);
     }
@@ -146,7 +189,8 @@ mod tests {
             json!({"index.gc_deletes": "1h", "number_of_shards": 2}),
             json!({"gc_deletes": "1h", "index": {"number_of_shards": 2}}),
         ] {
-            let body = body("people", Some("24h"), false, Some(&json!({"settings": settings, "mappings": {"date_detection": true}})));
+            let body =
+                body("people", Some("24h"), Holds::Documents, Some(&json!({"settings": settings, "mappings": {"date_detection": true}})));
             assert_eq!(body["settings"], json!({"index.gc_deletes": "1h", "index.number_of_shards": 2}));
             assert_eq!(body["mappings"]["date_detection"], json!(true));
             assert_eq!(body["mappings"]["numeric_detection"], json!(false));
@@ -155,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_only_a_mapping_is_one() {
-        let body = body("people", Some("24h"), false, Some(&json!({"properties": {"vin": {"type": "keyword"}}})));
+        let body = body("people", Some("24h"), Holds::Documents, Some(&json!({"properties": {"vin": {"type": "keyword"}}})));
         assert_eq!(body["mappings"]["properties"]["vin"]["type"], json!("keyword"));
         assert_eq!(body["mappings"]["date_detection"], json!(false));
     }

@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use super::advice::Uses;
 use super::client::{Client, Content, segment};
+use super::creation::Holds;
 use super::describe::{Index, Seen, find_index};
 use super::inspect::said;
 use super::reply::Replies;
@@ -266,7 +267,12 @@ impl Indices {
         let first = format!("{name}-000001");
         // Serverless has no such setting.
         let gc_deletes = (!client.serverless).then_some(self.gc_deletes.as_str());
-        let body = creation::body(name, gc_deletes, self.gets_tombstones(name), self.bodies.get(name));
+        let holds = match (self.deletes.is_history(name), self.gets_tombstones(name)) {
+            (true, _) => Holds::History,
+            (false, true) => Holds::Tombstones,
+            (false, false) => Holds::Documents,
+        };
+        let body = creation::body(name, gc_deletes, holds, self.bodies.get(name));
         let answer = client.send(Method::Put, &segment(&first), &[], Content::Json(Bytes::from(body.to_string()))).await?;
         let created = answer.is_success();
         if !created {

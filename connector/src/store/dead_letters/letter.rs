@@ -11,17 +11,18 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::error::{Error, Kind};
+use crate::plan::mapping::Mode;
 use crate::record::{Fault, Header, Message, Origin, Position};
 
-/// The version of the stored form that is written; a newer one is refused. Form 1 had no `message`.
-pub const FORMAT_VERSION: u32 = 2;
+/// The version of the stored form that is written; a newer one is refused. Form 1 had no `message`, and form 2 no `mode`.
+pub const FORMAT_VERSION: u32 = 3;
 
 /// One record or operation that can never succeed. One line of JSON where it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// The version of the stored form, [`FORMAT_VERSION`].
     pub v: u32,
-    /// 32 hexadecimal digits made from origin, position and unit, and from the payload where the position is one in a file ([`identify`]): the same in every run.
+    /// 32 hexadecimal digits made from origin, position, unit and mode, and from the payload where the position is one in a file ([`identify`]): the same in every run.
     pub id: String,
     /// When it became a dead letter, with the error that it has now; RFC 3339.
     pub time: String,
@@ -41,6 +42,10 @@ pub struct DeadLetter {
     /// The table, where the record told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
+    /// What the index is of the table's revisions, where it came to that: the letter is of this mode only. Absent: it is of everything that would
+    /// become of the unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// The document id, where the record told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_id: Option<String>,
@@ -115,8 +120,9 @@ impl DeadLetter {
 /// A letter's id: the same record and unit have the same id in every run, so that a repeated run adds no second letter to look at.
 ///
 /// A sequence number or an offset of a topic names one record for ever. The place in a file does not, since another file can come to the
-/// same name, so there the payload is part of what is identified.
-pub fn identify(origin: &Origin, position: &Position, unit: u32, payload: &[u8]) -> String {
+/// same name, so there the payload is part of what is identified. What was meant for a history is another unit than what was meant for the newest
+/// revisions.
+pub fn identify(origin: &Origin, position: &Position, unit: u32, mode: Option<Mode>, payload: &[u8]) -> String {
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {
         // The length in front keeps ("ab", "c") apart from ("a", "bc").
@@ -138,6 +144,9 @@ pub fn identify(origin: &Origin, position: &Position, unit: u32, payload: &[u8])
         }
     }
     part(unit.to_string().as_bytes());
+    if mode == Some(Mode::History) {
+        part(Mode::History.as_str().as_bytes());
+    }
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 

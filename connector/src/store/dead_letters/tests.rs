@@ -22,6 +22,7 @@ fn letter(id: &str, reason: &str) -> DeadLetter {
         part: 0,
         format: "qldb".to_owned(),
         table: Some("Person".to_owned()),
+        mode: None,
         document_id: Some("7PiADsj9Zt".to_owned()),
         version: Some(3),
         index: Some("person".to_owned()),
@@ -233,7 +234,7 @@ fn origin() -> Origin {
 
 #[test]
 fn an_id_is_the_same_in_every_run_and_version() {
-    assert_eq!(identify(&origin(), &Position::Byte { offset: 42 }, 0, b"payload"), "433b24b40890b441e2fae6b3ebf09d48");
+    assert_eq!(identify(&origin(), &Position::Byte { offset: 42 }, 0, None, b"payload"), "433b24b40890b441e2fae6b3ebf09d48");
 }
 
 #[test]
@@ -242,15 +243,15 @@ fn different_units_records_and_shards_have_different_ids() {
         |sub| Position::Sequence { number: SequenceNumber("49590338271490256608559692538361571095921575989136588898".into()), sub };
     let other = Origin { stream: "ledge".into(), shard: "rshardId-000000000000".into() };
     let ids = std::collections::BTreeSet::from([
-        identify(&origin(), &Position::Byte { offset: 42 }, 0, b"payload"),
-        identify(&origin(), &Position::Byte { offset: 42 }, 1, b"payload"),
-        identify(&origin(), &Position::Byte { offset: 43 }, 0, b"payload"),
-        identify(&origin(), &Position::Byte { offset: 42 }, 0, b"another file under the same name"),
-        identify(&other, &Position::Byte { offset: 42 }, 0, b"payload"),
-        identify(&origin(), &number(None), 0, b"payload"),
-        identify(&origin(), &number(Some(0)), 0, b"payload"),
-        identify(&origin(), &number(Some(1)), 0, b"payload"),
-        identify(&origin(), &Position::Offset { topic: "t".into(), partition: 1, offset: 1 }, 0, b"payload"),
+        identify(&origin(), &Position::Byte { offset: 42 }, 0, None, b"payload"),
+        identify(&origin(), &Position::Byte { offset: 42 }, 1, None, b"payload"),
+        identify(&origin(), &Position::Byte { offset: 43 }, 0, None, b"payload"),
+        identify(&origin(), &Position::Byte { offset: 42 }, 0, None, b"another file under the same name"),
+        identify(&other, &Position::Byte { offset: 42 }, 0, None, b"payload"),
+        identify(&origin(), &number(None), 0, None, b"payload"),
+        identify(&origin(), &number(Some(0)), 0, None, b"payload"),
+        identify(&origin(), &number(Some(1)), 0, None, b"payload"),
+        identify(&origin(), &Position::Offset { topic: "t".into(), partition: 1, offset: 1 }, 0, None, b"payload"),
     ]);
     assert_eq!(ids.len(), 9);
 }

@@ -5,6 +5,7 @@
 
 pub mod differences;
 mod rows;
+mod sifting;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, ToSql, params};
 use serde::{Deserialize, Serialize};
 
+pub use self::sifting::Met;
 use super::dead_letters::stored_message;
 use crate::error::{Error, Kind};
 use crate::plan::cells::Row as Cells;
@@ -72,6 +74,17 @@ pub struct Known {
     pub row: Option<Cells>,
 }
 
+/// What is kept of the revision that stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// Nothing beside what it says: the fold is compared with an index.
+    Nothing,
+    /// Its unit, which will be sent again.
+    Units,
+    /// Where it is, so that it is known again when the stream is read once more; and nothing of rows of cells.
+    Places,
+}
+
 /// The fold of a stream.
 #[derive(Debug)]
 pub struct Fold {
@@ -80,9 +93,11 @@ pub struct Fold {
     by_name: HashMap<Arc<str>, Index>,
     origins: Vec<Arc<Origin>>,
     by_origin: HashMap<Arc<Origin>, i64>,
-    keeps_units: bool,
+    keeps: Keeps,
     /// The indices with rows of cells.
     of_rows: BTreeSet<Index>,
+    /// The indices with documents that say that their content was removed.
+    of_redactions: BTreeSet<Index>,
 }
 
 /// Bytes of rows that are read at once.
@@ -105,11 +120,11 @@ CREATE TABLE units (
 
 impl Fold {
     /// An empty fold that holds at most about so many bytes in memory, and the rest in a file of the system's folder for temporary ones (`SQLITE_TMPDIR`,
-    /// else `TMPDIR`), which has no name. `keeps_units`: what stands will be sent again.
+    /// else `TMPDIR`), which has no name.
     ///
     /// # Errors
     /// There is no room for it.
-    pub fn open(memory: usize, keeps_units: bool) -> Result<Self, Error> {
+    pub fn open(memory: usize, keeps: Keeps) -> Result<Self, Error> {
         let open = || {
             let connection = Connection::open("")?;
             // Nothing of it has to survive: no journal, and no waiting for the disk.
@@ -128,8 +143,9 @@ impl Fold {
             by_name: HashMap::new(),
             origins: Vec::new(),
             by_origin: HashMap::new(),
-            keeps_units,
+            keeps,
             of_rows: BTreeSet::new(),
+            of_redactions: BTreeSet::new(),
         })
     }
 
@@ -173,6 +189,9 @@ impl Fold {
 
     fn taken(&mut self, saying: &Saying<'_>, unit: impl FnOnce() -> Unit) -> rusqlite::Result<()> {
         let index = self.index(saying.index);
+        if saying.said == Said::Is(State::Redacted) {
+            self.of_redactions.insert(index);
+        }
         let before = self.row(index, saying.id)?;
         let mut folded = match &before {
             Some(row) => row.folded(&self.connection, index, saying.id)?,
@@ -190,11 +209,18 @@ impl Fold {
         let (mut key, mut content) = before.map_or((None, None), |row| (row.unit, row.content));
         if stands {
             content = saying.content;
-            if self.keeps_units {
-                let unit = unit();
-                let origin = self.origin(&unit.origin);
-                key = Some(keep(&self.connection, key, origin, &unit)?);
-            }
+            key = match self.keeps {
+                Keeps::Nothing => None,
+                Keeps::Units => {
+                    let unit = unit();
+                    let origin = self.origin(&unit.origin);
+                    Some(keep(&self.connection, key, origin, &unit)?)
+                }
+                Keeps::Places => {
+                    let unit = unit();
+                    Some(sifting::place(&unit.origin, &unit.position, unit.unit))
+                }
+            };
         }
         let (version, state) = stored(folded.newest);
         const UPSERT: &str = "INSERT INTO documents (idx, id, version, state, redacted, routing, content, unit)
@@ -203,6 +229,11 @@ impl Fold {
         let values = params![index, saying.id, version, state, !folded.redacted.is_empty(), saying.routing, content, key];
         self.connection.prepare_cached(UPSERT)?.execute(values)?;
         Ok(())
+    }
+
+    /// Whether any document of an index is to say that its content was removed.
+    pub fn has_redactions(&self, index: Index) -> bool {
+        self.of_redactions.contains(&index)
     }
 
     /// What the fold has of a document; `None` where its id is not known.
@@ -258,8 +289,8 @@ impl Fold {
     /// # Errors
     /// The fold cannot be read.
     pub fn documents(&self) -> Result<u64, Error> {
-        const COUNT: &str = "SELECT count(*) FROM documents WHERE state = ?1";
-        self.connection.query_row(COUNT, [number(State::Document)], |row| row.get(0)).map_err(error)
+        const COUNT: &str = "SELECT count(*) FROM documents WHERE state IN (?1, ?2)";
+        self.connection.query_row(COUNT, [number(State::Document), number(State::Redacted)], |row| row.get(0)).map_err(error)
     }
 
     /// The next documents of an index that are deleted with nothing in their place.
@@ -344,7 +375,8 @@ impl Stored {
     }
 
     fn folded(&self, connection: &Connection, index: Index, id: &str) -> rusqlite::Result<Folded> {
-        let state = [State::Document, State::Deleted, State::Tombstone].into_iter().find(|state| number(*state) == self.state);
+        let state =
+            [State::Document, State::Deleted, State::Tombstone, State::Redacted].into_iter().find(|state| number(*state) == self.state);
         let newest = self.version.zip(state).map(|(version, state)| Newest { version, state });
         if !self.has_redacted {
             return Ok(Folded { newest, redacted: Vec::new() });
@@ -365,6 +397,7 @@ fn number(state: State) -> i64 {
         State::Document => 1,
         State::Deleted => 2,
         State::Tombstone => 3,
+        State::Redacted => 4,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Fold, Index, error, number};
+use super::{Fold, Index, Keeps, error, number};
 use crate::error::Error;
 use crate::plan::cells::Row;
 use crate::plan::fold::State;
@@ -17,6 +17,9 @@ impl Fold {
     /// # Errors
     /// The fold cannot be written.
     pub fn take_cells(&mut self, index: &Arc<str>, id: &str, routing: Option<&str>, cells: &Cells) -> Result<(), Error> {
+        if self.keeps == Keeps::Places {
+            return Ok(());
+        }
         let index = self.index(index);
         self.of_rows.insert(index);
         self.merge(index, id, routing, cells).map_err(error)

@@ -29,7 +29,7 @@ const DELETED: Said = Said::Is(State::Deleted);
 
 #[test]
 fn the_fold_is_what_the_plan_says_it_is_whatever_was_folded_before() {
-    let mut fold = Fold::open(1 << 20, false).unwrap();
+    let mut fold = Fold::open(1 << 20, Keeps::Nothing).unwrap();
     let (one, two): (Arc<str>, Arc<str>) = ("one".into(), "two".into());
     for (index, id, said, version) in [
         (&one, "a", DOCUMENT, 4),
@@ -55,7 +55,7 @@ fn the_fold_is_what_the_plan_says_it_is_whatever_was_folded_before() {
 
 #[test]
 fn the_unit_and_the_content_of_the_revision_that_stands_are_kept() {
-    let mut fold = Fold::open(1 << 20, true).unwrap();
+    let mut fold = Fold::open(1 << 20, Keeps::Units).unwrap();
     let index: Arc<str> = "shop".into();
     let take = |fold: &mut Fold, version, version_type, payload: &str, content| {
         let saying = Saying { version_type, content: Some([content; 16]), routing: Some("r"), ..saying(&index, "a", DOCUMENT, version) };
@@ -78,7 +78,7 @@ fn the_unit_and_the_content_of_the_revision_that_stands_are_kept() {
 
 #[test]
 fn a_row_is_what_its_changes_come_to() {
-    let mut fold = Fold::open(1 << 20, true).unwrap();
+    let mut fold = Fold::open(1 << 20, Keeps::Units).unwrap();
     let index: Arc<str> = "item".into();
     let cell = |name: &str, version, value: &'static str| Cell { name: name.to_owned(), version, value: value.into() };
     fold.take(&saying(&index, "a", Said::Nothing, 1), never).unwrap();
@@ -104,7 +104,7 @@ fn a_row_is_what_its_changes_come_to() {
 
 #[test]
 fn what_was_not_seen_in_a_comparison_comes_page_by_page() {
-    let mut fold = Fold::open(1 << 20, false).unwrap();
+    let mut fold = Fold::open(1 << 20, Keeps::Nothing).unwrap();
     let index: Arc<str> = "shop".into();
     for number in 0..10 {
         fold.take(&saying(&index, &format!("id-{number}"), DOCUMENT, number), never).unwrap();
@@ -127,7 +127,7 @@ fn what_was_not_seen_in_a_comparison_comes_page_by_page() {
 
 #[test]
 fn differences_are_counted_sampled_in_order_and_forgotten() {
-    let mut fold = Fold::open(1 << 20, false).unwrap();
+    let mut fold = Fold::open(1 << 20, Keeps::Nothing).unwrap();
     let difference = |class, index, id: &str, mend| Difference {
         class,
         index,

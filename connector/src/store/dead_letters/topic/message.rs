@@ -108,6 +108,7 @@ mod tests {
             part: 0,
             format: "lindorm".to_owned(),
             table: None,
+            mode: None,
             document_id: None,
             version: None,
             index: None,
