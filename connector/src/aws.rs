@@ -1,7 +1,9 @@
 //! AWS as every edge reaches it: the region, the source of credentials and the endpoint, made in one place.
 //!
-//! A leaf: knows no service but that of the `secrets`, and what an error of any says, and how long a call may take.
+//! A leaf: knows of services only where the `secrets` are and how a `bucket` is named and reached, what an error of any says, and how long a call
+//! may take.
 
+pub mod bucket;
 pub(crate) mod secrets;
 
 use std::error::Error as StdError;
@@ -106,7 +108,7 @@ pub(crate) fn code<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<&str>
 }
 
 /// The innermost cause, which is the only one whose text is not a paraphrase.
-fn deepest(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn deepest(error: &(dyn StdError + 'static)) -> String {
     std::iter::successors(Some(error), |error| (*error).source()).last().map(ToString::to_string).unwrap_or_default()
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use revsync::aws::Aws;
 use revsync::kafka::Properties;
 use revsync::record::{Fault, Origin, Position, SequenceNumber};
-use revsync::store::dead_letters::{Config, DeadLetter, DeadLetters, Entry, FORMAT_VERSION, identify};
+use revsync::store::dead_letters::{Config, DeadLetter, DeadLetters, Entry, FORMAT_VERSION, identify, large_bucket};
 use serde_json::{Value, json};
 
 use crate::aws::{Emulator, REGION, emulator};
@@ -61,7 +61,7 @@ pub(crate) fn bucket(emulator: &'static Emulator) -> Home {
 /// What is configured for a place; a queue of a scripted service needs a region only.
 pub(crate) fn config(place: &str, large: Option<&str>) -> Config {
     let aws = Aws { region: Some(REGION.to_owned()), assume_role_arn: None };
-    Config { place: place.parse().unwrap(), large: large.map(|large| large.parse().unwrap()), properties: Properties::default(), aws }
+    Config { place: place.parse().unwrap(), large: large.map(|large| large_bucket(large).unwrap()), properties: Properties::default(), aws }
 }
 
 pub(crate) fn credentials() -> SharedCredentialsProvider {

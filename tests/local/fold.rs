@@ -130,13 +130,16 @@ fn of_one_version_the_last_stands_where_the_clock_can_tie() {
 }
 
 #[test]
-fn rows_of_cells_are_sent_as_they_are() {
+fn changes_of_cells_are_all_sent() {
     let folder = Folder::new();
-    let text = [revision("T", "a", 0, Some("{n:0}")), revision("T", "a", 1, Some("{n:1}"))].join("\n");
-    folder.write("s.ion", text);
-    let done = folder.revsync(&["--json", "sync", "s.ion", "--fold", "--rows", "cells"]);
-    let plain = folder.revsync(&["--json", "sync", "s.ion", "--rows", "cells", "--to", "local:other.db"]);
-    assert_eq!((done.exit, done.json()["compacted"].clone()), (plain.exit, plain.json()["compacted"].clone()), "{done:?}");
+    let change = |ts: u32, column: &str| {
+        format!(r#"{{"op":"Put","table":"shop.item","ts":{ts},"data":[{{"name":"sku","value":"MX"}},{{"name":"{column}","value":7}}]}}"#) + "\n"
+    };
+    folder.write("changes.jsonl", [change(10, "f:stock"), change(20, "f:price")].concat());
+    let done = folder.revsync(&["--json", "sync", "changes.jsonl", "--fold", "--key", "shop.item=sku", "--rows", "cells"]).balanced();
+    assert_eq!((done.exit, done.count("indexed"), done.count("compacted")), (0, 2, 0), "{done:?}");
+    let (_, source) = Local::open_existing(&folder.path().join("revsync.db")).unwrap().get("shop.item", "MX").unwrap().unwrap();
+    assert_eq!(source, r#"{"f:price":7,"f:stock":7,"sku":"MX"}"#);
 }
 
 #[test]

@@ -41,6 +41,21 @@ fn a_block_is_found_by_a_word_of_its_statement_where_statements_were_asked_for()
 }
 
 #[test]
+fn a_block_of_an_export_is_found_by_a_word_of_its_statement() {
+    for output in ["ion-text", "ion-binary", "json"] {
+        let folder = Folder::new();
+        let file = fixture(&format!("qldb-export/{output}/journal.v1/shop/2024/04/02/09/1arMVLUsINkMmKodmsjQ20.0-6.{}", ending(output)));
+        let done = folder.revsync(&["--json", "sync", &file, "--journal", "journal", "--statements"]).balanced();
+        assert_eq!((done.exit, done.count("received"), done.count("dead_letters")), (0, 16, 0), "{output}: {done:?}");
+        assert_eq!(ids_found(&folder, "\"INSERT INTO r.Owners.SecondaryOwners\""), ["journal/1arMVLUsINkMmKodmsjQ20@4"], "{output}");
+    }
+}
+
+fn ending(output: &str) -> &str {
+    if output == "json" { "json" } else { "ion" }
+}
+
+#[test]
 fn without_a_name_for_it_there_is_no_journal_index() {
     let folder = Folder::new();
     let done = folder.revsync(&["--json", "sync", &fixture("qldb/documentation.10n"), "--statements"]).balanced();

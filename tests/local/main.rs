@@ -7,6 +7,7 @@ mod conformance;
 #[path = "../support/command.rs"]
 mod command;
 
+mod archive;
 mod bulk_file;
 mod cells;
 mod checkpoint_commands;
@@ -20,6 +21,7 @@ mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
 mod fold;
+mod guides;
 mod histories;
 mod journal;
 #[path = "../support/ledger.rs"]

@@ -138,6 +138,19 @@ fn a_verify_of_more_documents_than_fit_into_memory_stays_below_the_bound() {
 }
 
 #[test]
+fn a_source_of_more_documents_than_fit_into_memory_is_folded_below_the_bound() {
+    let folder = Folder::new();
+    let documents = 40_000;
+    let of_version = |version| (0..documents).map(move |number| revision("T", &format!("{number:0>500}"), version, &put("x")) + "\n");
+    folder.write("capture.ion", of_version(0).chain(of_version(1)).collect::<String>());
+    let small = ["--request-bytes", "1MiB", "--requests-in-flight", "1"];
+    let (report, peak) = sync(&folder, &[&["capture.ion", "--fold", "--to", "bulk:lines"], &small[..]].concat());
+    assert_eq!((&report["indexed"], &report["compacted"]), (&json!(documents), &json!(documents)));
+    let bound = 19 * MIB;
+    assert!(500 * documents > bound && peak <= bound, "{} MiB, may take {}", peak / MIB, bound / MIB);
+}
+
+#[test]
 fn an_aggregate_of_empty_records_takes_no_more_than_itself() {
     let body = [&[0x0A, 0x01, b'k'][..], &[0x1A, 0x04, 0x08, 0x00, 0x1A, 0x00].repeat(400_000)].concat();
     let empty = [&[0xF3, 0x89, 0x9A, 0xC2], &body[..], Md5::digest(&body).as_slice()].concat();

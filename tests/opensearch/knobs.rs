@@ -48,6 +48,8 @@ knobs! {
     "SinkSection" "aws" aws_is_a_section_of_its_own,
     "Aws" "region" the_region_is_signed_for,
     "Aws" "assume_role_arn" the_role_is_assumed,
+    "JournalSection" "index" blocks_are_written_to_the_index_of_the_journal,
+    "JournalSection" "statements" the_text_of_statements_is_sent_where_that_is_said,
     "DeliverySection" "request_bytes" no_request_has_more_bytes,
     "DeliverySection" "request_operations" no_request_has_more_operations,
     "DeliverySection" "requests_in_flight" no_more_requests_are_under_way,
@@ -79,9 +81,9 @@ knobs! {
 }
 
 #[test]
-fn every_setting_of_the_sink_the_delivery_and_a_table_is_tested_on_the_wire() {
+fn every_setting_of_the_sink_the_journal_the_delivery_and_a_table_is_tested_on_the_wire() {
     let schema = Folder::new().revsync(&["config", "schema"]).json();
-    for section in ["SinkSection", "Aws", "DeliverySection", "TableRule"] {
+    for section in ["SinkSection", "Aws", "JournalSection", "DeliverySection", "TableRule"] {
         for key in schema["$defs"][section]["properties"].as_object().unwrap().keys() {
             assert!(KNOBS.contains(&(section, key.as_str())), "{section}.{key} is seen on no wire: add a test to this file");
         }
@@ -281,6 +283,39 @@ async fn an_index_is_created_with_the_mapping_of_its_rule() {
     let done = sync(&folder, &server, &[]).await;
     let run = Run { done, server, folder };
     assert_eq!(run.creation()["mappings"]["properties"], json!({"s": {"type": "keyword"}}), "{:?}", run.done);
+}
+
+// The journal
+
+/// A block summary of a stream, with a statement.
+const BLOCK: &str = "{recordType:\"BLOCK_SUMMARY\",payload:{blockAddress:{strandId:\"s\",sequenceNo:7},blockHash:{{AAE=}},\
+                     transactionInfo:{statements:[{statement:\"SELECT 1\"}]}}}\n";
+
+async fn blocks_are_written_to_the_index_of_the_journal() {
+    let run = run_on(Scripted::start().await, "[journal]\nindex = \"blocks\"\n", BLOCK, &[]).await;
+    let action = json!({"index": {"_index": "blocks", "_id": "s@7", "require_alias": true, "version": 7, "version_type": "external"}});
+    let block = json!({"strandId": "s", "sequenceNo": 7, "blockHash": "AAE=", "statements": [{}]});
+    assert_eq!(run.lines(), [action, block], "{:?}", run.done);
+    let mapping = &run.creation()["mappings"];
+    assert_eq!(mapping["dynamic"], json!(false));
+    for (path, kind) in [
+        ("/sequenceNo", "long"),
+        ("/blockTimestamp", "date"),
+        ("/blockHash", "keyword"),
+        ("/statements/properties/statement", "text"),
+        ("/documents/properties/documentId", "keyword"),
+        ("/tables", "keyword"),
+        ("/redactions/properties/version", "long"),
+    ] {
+        assert_eq!(mapping["properties"].pointer(path).unwrap()["type"], json!(kind), "{path}");
+    }
+    let without = run_on(Scripted::start().await, "", BLOCK, &[]).await;
+    assert_eq!((without.lines(), &without.done.json()["skipped"]["block_summary"]), (vec![], &json!(1)), "{:?}", without.done);
+}
+
+async fn the_text_of_statements_is_sent_where_that_is_said() {
+    let run = run_on(Scripted::start().await, "[journal]\nindex = \"blocks\"\nstatements = true\n", BLOCK, &[]).await;
+    assert_eq!(run.lines()[1]["statements"], json!([{"statement": "SELECT 1"}]), "{:?}", run.done);
 }
 
 // How operations are sent

@@ -18,6 +18,7 @@ mod delivery;
 #[path = "../support/dice.rs"]
 mod dice;
 mod holdings;
+mod journal;
 mod knobs;
 mod live;
 #[path = "../support/log.rs"]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use revsync::codec::{ColumnType, Content, Decoder, Options, Rows, TableOptions, Unit};
+use revsync::codec::{ColumnType, Content, Decoder, Journal, Options, Rows, TableOptions, Unit};
 use revsync::metrics::{Notes, Skip};
 use revsync::record::Bound;
 use revsync::revision::{Cell, Change};
@@ -44,8 +44,12 @@ fn table(name: &str) -> TableOptions {
 }
 
 fn units(path: &Path) -> (Vec<Unit>, Notes) {
+    units_with(None, path)
+}
+
+fn units_with(journal: Option<Journal>, path: &Path) -> (Vec<Unit>, Notes) {
     let mut capture = Capture::open(path.to_str().unwrap(), Bound::EndsAtStart).unwrap();
-    let mut decoder = Decoder::new(Options { table: Box::new(table), verify_hashes: true, ..Options::default() });
+    let mut decoder = Decoder::new(Options { table: Box::new(table), journal, verify_hashes: true, ..Options::default() });
     let (mut units, mut notes) = (Vec::new(), Notes::default());
     while let Some(page) = capture.read(1 << 20).unwrap() {
         page.records.iter().for_each(|record| decoder.decode(record, &mut units, &mut notes));
@@ -126,6 +130,40 @@ fn every_kpl_fixture_gives_the_units_that_it_should() {
 #[test]
 fn every_lindorm_fixture_gives_the_units_that_it_should() {
     every_case_of("lindorm", 20);
+}
+
+/// The data objects below a folder, in the order of their names.
+fn objects(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .flat_map(|path| if path.is_dir() { objects(&path) } else { vec![path] })
+        .filter(|path| !path.to_str().unwrap().ends_with(".manifest"))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_ledgers_stream_and_its_exports_of_every_output_format_give_the_units_that_they_should() {
+    let of = |path: &Path| {
+        let (units, notes) = units_with(Some(Journal { statements: true }), path);
+        (units.iter().map(|unit| line(unit) + "\n").collect::<String>(), notes)
+    };
+    let expected = |name: &str| fs::read_to_string(folder("qldb-export").join(name)).unwrap();
+    let (found, notes) = of(&folder("qldb-export/stream.10n"));
+    assert_eq!(found, expected("stream.expected.jsonl"));
+    assert_eq!((notes.hashes_verified, notes.hashes_mismatched, notes.hashes_unchecked), (10, 0, 1));
+    // JSON has lost the types that a hash is made of.
+    for (output, verified, unchecked) in [("ion-text", 10, 1), ("ion-binary", 10, 1), ("json", 0, 11)] {
+        let files = objects(&folder("qldb-export").join(output));
+        assert_eq!(files.len(), 2, "{output}");
+        let (found, notes): (Vec<String>, Vec<Notes>) = files.iter().map(|path| of(path)).unzip();
+        assert_eq!(found.concat(), expected("export.expected.jsonl"), "{output}");
+        let hashes = |count: fn(&Notes) -> u64| notes.iter().map(count).sum::<u64>();
+        let (checked, not_checked) = (hashes(|notes| notes.hashes_verified), hashes(|notes| notes.hashes_unchecked));
+        assert_eq!((checked, not_checked, hashes(|notes| notes.hashes_mismatched)), (verified, unchecked, 0), "{output}");
+    }
 }
 
 #[derive(serde::Deserialize)]

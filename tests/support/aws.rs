@@ -112,7 +112,13 @@ impl Emulator {
 
     /// Puts an object into a bucket.
     pub(crate) fn put(&self, bucket: &str, key: &str, body: &[u8]) {
-        let (status, _) = self.request("PUT", &format!("/{bucket}/{key}"), &[], body);
+        self.put_as(bucket, key, body, &[]);
+    }
+
+    /// Puts an object into a bucket, with these headers.
+    pub(crate) fn put_as(&self, bucket: &str, key: &str, body: &[u8], headers: &[(&str, String)]) {
+        let key = key.split('/').map(escaped).collect::<Vec<_>>().join("/");
+        let (status, _) = self.request("PUT", &format!("/{bucket}/{key}"), headers, body);
         assert_eq!(status, 200);
     }
 
@@ -209,6 +215,12 @@ impl Emulator {
         }
         (status, answer)
     }
+}
+
+/// A part of a key as a path holds it.
+fn escaped(part: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    part.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 fn read_chunks(reader: &mut impl BufRead, body: &mut Vec<u8>) {

@@ -8,116 +8,24 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 
-use super::Terminal;
+pub(super) use super::opening::{capture, completeness, scan, scan_of_files};
 use crate::codec::ion_json::Rules;
 use crate::codec::{self, Decoder, Journal, Metadata, TableOptions};
-#[cfg(any(feature = "kafka", feature = "kinesis"))]
-use crate::config::OnDataLoss;
 use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};
-use crate::error::{Error, Exit, Kind};
-#[cfg(feature = "kafka")]
-use crate::kafka;
-use crate::panics::panicked;
+use crate::error::{Error, Kind};
 use crate::plan::filter::Filter;
 use crate::plan::mapping::{Mapping, Mode, Rule};
 use crate::plan::names::matches;
 use crate::plan::projection::Paths;
-use crate::plan::resume::{Listed, Place};
-use crate::record::Bound;
-#[cfg(feature = "kinesis")]
-use crate::run::bounded::{self, Bounded};
-#[cfg(feature = "kinesis")]
-use crate::run::rereading;
 use crate::run::standing::Standing;
 use crate::run::{deliver, http};
 use crate::sink::Sink;
 use crate::sink::bulk_file::BulkFile;
 use crate::sink::opensearch::OpenSearch;
 use crate::sink::opensearch::config::Access;
-use crate::source::capture::Capture;
-#[cfg(feature = "kafka")]
-use crate::source::kafka::Topics;
-#[cfg(feature = "kinesis")]
-use crate::source::kinesis::Kinesis;
-use crate::source::scan::Scan;
 use crate::store::checkpoints;
 use crate::store::dead_letters;
-
-/// Opens a source that is read to its end: a captured stream, or topics and streams up to the ends that they have now.
-pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
-    #[cfg(feature = "kafka")]
-    if let SourceUrl::Kafka(address) = settings.source.required()? {
-        let (address, source) = (address.clone(), settings.source.clone());
-        let context = kafka::client::Context::new(&source.properties, &source.aws).await?;
-        let stops = source.on_data_loss == OnDataLoss::Stop;
-        let opened = spawn_blocking(move || Topics::open(&address, &source.properties, &context, stops));
-        return Ok(Scan::Topics(Box::new(opened.await.map_err(|_| panicked())??)));
-    }
-    #[cfg(feature = "kinesis")]
-    if let SourceUrl::Kinesis(address) = settings.source.required()? {
-        let source = &settings.source;
-        let kinesis = Kinesis::connect(address, &source.aws).await?;
-        let reads = bounded::Settings {
-            interval: source.idle_time_between_reads,
-            patience: source.shard_timeout,
-            room: delivery(settings).budget() / 4,
-            stops_on_data_loss: source.on_data_loss == OnDataLoss::Stop,
-        };
-        return Ok(Scan::Driven(Box::new(Bounded::open(kinesis, reads).await?)));
-    }
-    scan_of_files(settings, |_| Ok(Place { file: 0, offset: 0 })).await
-}
-
-/// Opens a captured stream where `from` says, which is told its files.
-pub(super) async fn scan_of_files(
-    settings: &Settings,
-    from: impl FnOnce(&[Listed]) -> Result<Place, Error> + Send + 'static,
-) -> Result<Scan, Error> {
-    #[cfg(feature = "kinesis")]
-    let rereading = {
-        let source = &settings.source;
-        let reads = rereading::Settings { interval: source.idle_time_between_reads, patience: source.shard_timeout };
-        rereading::rereading(source.aws.clone(), reads)
-    };
-    let settings = settings.clone();
-    // What a pipe holds is recognised by its first bytes, and they may take their time.
-    let capture = spawn_blocking(move || capture_from(&settings, from)).await.map_err(|_| panicked())??;
-    #[cfg(feature = "kinesis")]
-    let capture = capture.rereading(rereading);
-    Ok(capture.into())
-}
-
-/// What it means for the exit code whether a scan is complete; where it is not, that is said. What happened was said when it did.
-pub(super) fn completeness(is_complete: bool, terminal: &Terminal) -> Exit {
-    if is_complete {
-        return Exit::Done;
-    }
-    terminal
-        .say("not proven complete: something of the source was lost before it could be read, came meanwhile, or its end was not found\n");
-    Exit::Attention
-}
-
-/// Opens the captured stream.
-pub(super) fn capture(settings: &Settings) -> Result<Capture, Error> {
-    capture_from(settings, |_| Ok(Place { file: 0, offset: 0 }))
-}
-
-/// Opens the captured stream where `from` says, which is told its files.
-fn capture_from(settings: &Settings, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Capture, Error> {
-    match settings.source.required()? {
-        SourceUrl::Stdin => Capture::open_from("-", Bound::EndsAtStart, from),
-        SourceUrl::Path(path) => {
-            let path = path.to_str().ok_or_else(|| Error::usage(format!("source: expected a path in UTF-8, found {}", path.display())))?;
-            Capture::open_from(path, Bound::EndsAtStart, from)
-        }
-        #[cfg(feature = "kinesis")]
-        url @ SourceUrl::Kinesis(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
-        #[cfg(feature = "kafka")]
-        url @ SourceUrl::Kafka(_) => Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
-    }
-}
 
 /// Opens the sink of a pipeline that lives on. Creates a file where one is to be written; does not reach a server.
 pub(super) async fn sink(settings: &Settings) -> Result<Arc<dyn Sink>, Error> {

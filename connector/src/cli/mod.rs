@@ -14,6 +14,7 @@ mod kcl;
 mod line;
 mod log;
 mod mapping;
+mod opening;
 mod options;
 mod parts;
 mod progress;

@@ -103,7 +103,8 @@ impl<'a> Values<'a> {
                     let mut found = None;
                     let content = record(decoder, value, &reader, &binary, &mut found, notes);
                     if let Some(found) = found {
-                        *revisions = Some(Box::new(Apart::new(*found, &reader, &binary)?));
+                        let known = revisions::known(reader.symbols())?;
+                        *revisions = Some(Box::new(Apart::new(*found, known, binary.into_owned())));
                     }
                     content
                 })

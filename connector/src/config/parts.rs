@@ -79,12 +79,12 @@ impl Settings {
         self.tables.iter().filter(|rule| rule.mode == Mode::Latest)
     }
 
-    /// The mappings that the rules name, by index, and that of the journal.
+    /// What indices are created with, by index: the mappings that the rules name, and what that of the journal needs.
     ///
     /// # Errors
     /// A mapping's file cannot be read, is no JSON object, or belongs to a rule whose index cannot be told.
     pub fn mappings(&self) -> Result<HashMap<String, Value>, Error> {
-        let mut mappings: HashMap<_, _> = self.journal.index.iter().map(|index| (index.clone(), journal::mapping())).collect();
+        let mut mappings: HashMap<_, _> = self.journal.index.iter().map(|index| (index.clone(), journal::body())).collect();
         for rule in &self.tables {
             let Some(path) = &rule.mapping else { continue };
             let refuse = |what: String| Error::usage(format!("[[table]] {:?}: mapping {}: {what}", rule.name, path.display()));

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use url::Url;
 
 use super::load::nearest;
+use crate::aws::bucket::Bucket;
 use crate::error::Error;
 #[cfg(feature = "kafka")]
 use crate::kafka;
@@ -23,6 +24,8 @@ pub enum SourceUrl {
     Path(PathBuf),
     /// A captured stream on standard input.
     Stdin,
+    /// A captured stream in a bucket: an object or a folder.
+    S3(Bucket),
     /// An Amazon Kinesis data stream.
     #[cfg(feature = "kinesis")]
     Kinesis(kinesis::Address),
@@ -50,7 +53,8 @@ pub enum SinkUrl {
 }
 
 const SINK_EXPECTED: &str = "expected local:FILE, http(s)://HOST:PORT, bulk:FILE or bulk:-";
-const SOURCE_EXPECTED: &str = "expected a file, a directory, - for standard input, kafka://HOST:PORT/TOPIC or kinesis://STREAM";
+const SOURCE_EXPECTED: &str = 
+    "expected a file, a directory, - for standard input, s3://BUCKET[/PREFIX], kafka://HOST:PORT/TOPIC or kinesis://STREAM";
 
 impl FromStr for SourceUrl {
     type Err = Error;
@@ -64,6 +68,9 @@ impl FromStr for SourceUrl {
         }
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(Self::Path(PathBuf::from(text))) };
         let found = format!("source: {SOURCE_EXPECTED}, found {:?}", without_credentials(text));
+        if scheme == "s3" {
+            return Bucket::read(text, "source: expected s3://BUCKET[/PREFIX]").map(Self::S3);
+        }
         #[cfg(feature = "kinesis")]
         if scheme == "kinesis" {
             return text.parse().map(Self::Kinesis);
@@ -87,6 +94,7 @@ impl fmt::Display for SourceUrl {
         match self {
             Self::Path(path) => path.display().fmt(f),
             Self::Stdin => f.write_str("standard input"),
+            Self::S3(bucket) => bucket.fmt(f),
             #[cfg(feature = "kinesis")]
             Self::Kinesis(address) => address.fmt(f),
             #[cfg(feature = "kafka")]
@@ -105,6 +113,7 @@ impl SourceUrl {
             Self::Kafka(address) => return address.topics.to_string(),
             Self::Path(path) => path.file_name().map(|name| name.to_string_lossy().into_owned()),
             Self::Stdin => Some("stdin".to_owned()),
+            Self::S3(Bucket { name, prefix, .. }) => prefix.split('/').rfind(|part| !part.is_empty()).or(Some(name)).map(str::to_owned),
         };
         let name = name.unwrap_or_default();
         let stem = name.trim_start_matches('.').split('.').next().unwrap_or_default();

@@ -140,7 +140,7 @@ impl Source {
     /// None was named.
     pub fn required(&self) -> Result<&SourceUrl, Error> {
         self.url.as_ref().ok_or_else(|| {
-            Error::usage("no source: expected a file, a directory, - for standard input, kinesis://STREAM, or kafka://HOST:PORT/TOPIC")
+            Error::usage("no source: expected a file, a directory, - for standard input, s3://BUCKET, kinesis://STREAM, or kafka://HOST:PORT/TOPIC")
                 .help("name it as SOURCE, or as url under [source] in the file of --config")
         })
     }
@@ -418,7 +418,7 @@ fn dead_letters(file: &File, options: &Overrides, environment: Environment<'_>) 
     let of_file = if section.properties.0.is_empty() { &file.source.properties } else { &section.properties };
     Ok(dead_letters::Config {
         place: options.dead_letters.as_deref().or(section.url.as_deref()).unwrap_or(DEFAULT_DEAD_LETTERS).parse()?,
-        large: options.dead_letters_large.as_deref().or(section.large.as_deref()).map(str::parse).transpose()?,
+        large: options.dead_letters_large.as_deref().or(section.large.as_deref()).map(dead_letters::large_bucket).transpose()?,
         properties: properties(of_file, options, environment)?,
         aws: section.aws.clone(),
     })

@@ -85,8 +85,8 @@ impl Folded {
     /// stood last, of those of its version. What the fold knows nothing newer of is sent, also where the newest was redacted and only that is known.
     pub fn sift(&self, state: State, version: u64, stood: bool) -> Sifted {
         match self.newest {
-            _ if state == State::Document && self.is_redacted(version) => Sifted::Redacted,
             Some(newest) if version < newest.version || version == newest.version && !stood => Sifted::Superseded,
+            _ if state == State::Document && self.is_redacted(version) => Sifted::Redacted,
             _ => Sifted::Stands,
         }
     }

@@ -1,15 +1,18 @@
-//! The mapping of the journal's index: what OpenSearch is to make of the members of a block ([`crate::codec::Content::Block`]).
+//! What the journal's index is created with: what OpenSearch is to make of the members of a block ([`crate::codec::Content::Block`]).
 //!
 //! Written down whole, so that nothing hangs on the first block that comes: without it a hash would be a text, and a time too.
 
 use serde_json::{Value, json};
 
-/// The mapping of an index of blocks. Members that it does not name are kept and not searched.
-pub fn mapping() -> Value {
+/// Settings and mappings of an index of blocks. Members that it does not name are kept and not searched.
+///
+/// A statement is cut into words at all that is no letter, digit or underscore: the server's own choice takes `r.Owners.SecondaryOwners` for one.
+pub fn body() -> Value {
     let keyword = json!({ "type": "keyword" });
     let long = json!({ "type": "long" });
     let date = json!({ "type": "date" });
-    json!({
+    let words = json!({ "type": "pattern", "pattern": r"[^\p{L}\p{N}_]+", "lowercase": true });
+    let mappings = json!({
         "dynamic": false,
         "properties": {
             "strandId": keyword,
@@ -21,7 +24,7 @@ pub fn mapping() -> Value {
             "previousBlockHash": keyword,
             "entriesHashList": keyword,
             "statements": { "properties": {
-                "statement": { "type": "text" },
+                "statement": { "type": "text", "analyzer": "statement" },
                 "startTime": date,
                 "statementDigest": keyword,
                 "documents": keyword,
@@ -41,5 +44,6 @@ pub fn mapping() -> Value {
                 "version": long,
             } },
         },
-    })
+    });
+    json!({ "settings": { "analysis": { "analyzer": { "statement": words } } }, "mappings": mappings })
 }

@@ -5,6 +5,7 @@
 //! not settled, and never settles a dead letter before it is stored. A call that is dropped half-way leaves its record unsettled and
 //! everything else as it was.
 
+mod again;
 #[cfg(feature = "local")]
 mod mending;
 #[cfg(feature = "local")]
@@ -17,7 +18,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::account::Account;
-use super::intake::{self, read_again, stands_for_the_rest};
+use super::intake;
 use super::learned::Learned;
 use super::letters::Claim;
 use super::part::OPERATION;
@@ -36,7 +37,7 @@ use crate::plan::mapping::{Mapping, Planned};
 use crate::record::{Fault, Origin, Position, Record};
 use crate::revision::Revision;
 use crate::sink::Sink;
-use crate::store::dead_letters::{Anew, DeadLetter, DeadLetters};
+use crate::store::dead_letters::{Anew, DeadLetters};
 #[cfg(feature = "local")]
 use crate::store::fold::Fold;
 
@@ -158,46 +159,6 @@ impl Deliver {
     pub fn forget(&mut self, origin: &Origin) {
         self.account.ledger.forget(origin);
         self.tell_standing();
-    }
-
-    /// Takes a dead letter's unit in again, under the letter's own origin, position and unit.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push).
-    pub async fn push_letter(&mut self, letter: &DeadLetter) -> Result<Ticket, Error> {
-        let (origin, payload) = (Arc::new(letter.origin.clone()), letter.payload.clone());
-        let ticket = self.enter(&origin, &letter.position, None, payload.len()).await?;
-        self.account.letters.send_again(letter);
-        if stands_for_the_rest(letter) {
-            let record = Record {
-                origin,
-                position: letter.position.clone(),
-                data: payload,
-                arrived: None,
-                damage: None,
-                message: letter.message.clone().map(Arc::new),
-            };
-            self.units(&record, ticket, Passed { number: letter.unit, units: letter.part, sub: None }).await?;
-        } else {
-            let (format, content) = read_again(&mut self.decoder, letter, &mut self.account.counts.notes);
-            let table = letter.table.as_deref().map(Into::into);
-            let claim = Claim {
-                ticket,
-                origin,
-                position: letter.position.clone(),
-                unit: letter.unit,
-                part: letter.part,
-                payload,
-                message: letter.message.clone().map(Arc::new),
-                format,
-                table,
-                mode: letter.mode,
-                committed: None,
-            };
-            self.unit(claim, content).await?;
-        }
-        self.account.ledger.close(ticket);
-        Ok(ticket)
     }
 
     async fn enter(&mut self, origin: &Arc<Origin>, position: &Position, arrived: Option<u64>, bytes: usize) -> Result<Ticket, Error> {

@@ -93,7 +93,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
         Some(SourceUrl::Kinesis(address)) => stream::check(&settings, address, &mut tried).await,
         #[cfg(feature = "kafka")]
         Some(SourceUrl::Kafka(address)) => topics::check(&settings, address, &mut tried).await,
-        _ => tried.push(Tried::new("source", source(&settings))),
+        _ => tried.push(Tried::new("source", source(&settings).await)),
     }
     tried.push(Tried::new("dead letters", dead_letters(&settings).await));
     sink(&settings, &mut tried).await;
@@ -121,7 +121,7 @@ fn configuration(settings: &Settings) -> Result<String, Error> {
 }
 
 /// A pipeline that is handed its records, as a Lambda function is, has no source to name.
-fn source(settings: &Settings) -> Result<String, Error> {
+async fn source(settings: &Settings) -> Result<String, Error> {
     let Some(url) = &settings.source.url else {
         return Ok("none is named, and none was tried".to_owned());
     };
@@ -129,7 +129,7 @@ fn source(settings: &Settings) -> Result<String, Error> {
     if *url == SourceUrl::Stdin {
         return Ok("standard input".to_owned());
     }
-    let capture = line::capture(settings)?;
+    let capture = line::capture(settings).await?;
     Ok(match capture.total() {
         Some(bytes) => format!("{url}: {}", HumanBytes(bytes)),
         None => url.to_string(),

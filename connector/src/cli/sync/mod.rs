@@ -41,7 +41,18 @@ Examples:
       topics of Lindorm Streams on Kafka, from their first messages to their ends; no group is joined
   revsync sync kafka://broker:9092/inventory.customers --to https://search.example.com
       a topic of Debezium, whose messages tell their keys; then: revsync search TEXT --to https://search.example.com
+  revsync sync export/ --fold --resume --max-rate 5000 --to https://search.example.com
+      much at once: each document is written once, an interrupted run goes on where it was, and the cluster is spared
   revsync --json sync capture/ | jq .dead_letters
+
+With --fold the source is read twice: first every revision is decoded, and the newest of each document is remembered, beyond some 20 MiB in a
+temporary file of about 100 bytes a document in the folder that TMPDIR names; then only the newest are sent, and the others are counted as
+compacted. Where the newest cannot be written by the rules, the newest that can be is sent. One that the sink refuses becomes a dead letter, and
+no earlier revision of its document is in the index then. Changes of single cells (--rows cells) are all sent.
+
+With --resume it is saved about once a second how far everything is settled, file and byte, in the place of the checkpoints (--checkpoints), under
+the pipeline's name (--name) and the source. The same command goes on there; it is refused where files up to there are not what they were (with
+--fold: any file). A run that comes to its end removes what was saved. revsync checkpoints list shows it, and checkpoints rewind earliest begins anew.
 
 Exit codes:
   0  everything is settled

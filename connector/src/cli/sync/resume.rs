@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::aws::Reach;
+use crate::aws::bucket::Bucket;
 use crate::cli::{Terminal, line, shelf};
 use crate::config::{Settings, SinkUrl, SourceUrl};
 use crate::error::{Error, Kind};
@@ -64,6 +66,7 @@ pub(super) fn files(settings: &Settings, option: &str) -> Result<String, Error> 
         }
         SourceUrl::Stdin => refused("standard input, which can be read once only")
             .map_err(|error: Error| error.help("save it to a file and name that")),
+        SourceUrl::S3(bucket) => Ok(Bucket { reach: Reach::default(), ..bucket.clone() }.to_string()),
         #[cfg(feature = "kinesis")]
         url @ SourceUrl::Kinesis(_) => refused(&format!("the stream {url}")).map_err(follow),
         #[cfg(feature = "kafka")]

@@ -122,12 +122,17 @@ pub(in crate::codec) struct Apart {
     known: Arc<Known>,
 }
 
+/// The symbols of a block, for as long as its revisions are read.
+///
+/// # Errors
+/// Texts that are too long to be kept.
+pub(super) fn known(symbols: &Symbols<'_>) -> Result<Arc<Known>, Fault> {
+    Known::new(symbols).map(Arc::new).ok_or_else(|| Fault::new("too_many_values", "expected symbols of less than 4 GiB, found more"))
+}
+
 impl Apart {
-    /// # Errors
-    /// Symbols whose texts are too long to be kept.
-    pub(super) fn new(revisions: Revisions, reader: &Reader<'_>, bytes: &[u8]) -> Result<Self, Fault> {
-        let known = Known::new(reader.symbols()).ok_or_else(|| unusable("expected a block with symbols of less than 4 GiB, found more"))?;
-        Ok(Self { revisions, bytes: bytes.to_vec(), known: Arc::new(known) })
+    pub(super) fn new(revisions: Revisions, known: Arc<Known>, bytes: Vec<u8>) -> Self {
+        Self { revisions, bytes, known }
     }
 
     pub(super) fn next(&mut self, decoder: &mut Decoder, notes: &mut Notes) -> Option<Result<Content, Fault>> {

@@ -13,7 +13,7 @@ use super::Deliver;
 use crate::codec::{Content, Format};
 use crate::error::Error;
 use crate::operation::Operation;
-use crate::plan::mapping::Mode;
+use crate::plan::mapping::{Mode, Planned};
 use crate::record::{Fault, Origin, Position};
 use crate::revision::{Revision, VersionType};
 use crate::store::fold::Unit;
@@ -45,7 +45,19 @@ impl Deliver {
             mode: Some(mode),
             committed: None,
         };
-        self.unit(claim, content).await?;
+        match content {
+            Content::Block(block) => {
+                let planned = match intake::plan_block(&self.mapping, block) {
+                    Planned::Operation(Operation::Index { mut target, document }) => {
+                        target.version_type = VersionType::ExternalGte;
+                        Planned::Operation(Operation::Index { target, document })
+                    }
+                    planned => planned,
+                };
+                self.planned(claim, planned).await?;
+            }
+            content => self.unit(claim, content).await?,
+        }
         self.account.ledger.close(ticket);
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
+use super::objects::Object;
 use super::recognise::{BYTE_ORDER_MARK, Format, recognise, tells};
 use super::window::Window;
 use crate::error::{Error, Kind};
@@ -22,6 +23,8 @@ const NESTED: usize = 4;
 /// One input that is to be read.
 #[derive(Debug)]
 pub(super) enum Entry {
+    /// An object of a bucket.
+    Object(Object),
     /// Standard input, or a pipe given by its path.
     Pipe(Option<PathBuf>),
     /// A file: its path, its name below the directory, and its length at the start.
@@ -47,9 +50,17 @@ pub(super) enum Refused {
 }
 
 impl Entry {
+    /// Begins to fetch what is far away, before it is opened.
+    pub(super) fn begin(&mut self) {
+        if let Self::Object(object) = self {
+            object.begin();
+        }
+    }
+
     /// Opens an input and recognises how it is kept.
-    pub(super) fn open(&self) -> Result<Opened, Refused> {
+    pub(super) fn open(&mut self) -> Result<Opened, Refused> {
         let (input, length): (Box<dyn Read + Send>, _) = match self {
+            Self::Object(object) => (object.open(), Some(object.length())),
             Self::Pipe(None) => (Box::new(io::stdin()), None),
             Self::Pipe(Some(path)) => (Box::new(File::open(path).map_err(Refused::Unreadable)?), None),
             Self::File { path, length, .. } => (Box::new(File::open(path).map_err(Refused::Unreadable)?.take(*length)), Some(*length)),
@@ -123,6 +134,7 @@ impl Entry {
     pub(super) fn listed(&self) -> Option<Listed> {
         match self {
             Self::Pipe(_) => None,
+            Self::Object(object) => Some(Listed { name: object.key().to_owned(), bytes: object.length() }),
             Self::File { name, length, .. } => Some(Listed { name: name.clone(), bytes: *length }),
         }
     }

@@ -1,9 +1,10 @@
-//! Captured streams: a file, a directory or standard input, recognised by content and read in bounded memory whatever its size.
+//! Captured streams: a file, a directory, standard input or objects of a bucket, recognised by content and read in bounded memory whatever its size.
 //!
 //! Every record is complete in itself. Damage becomes a record that says so, and reading goes on wherever the format lets it; where it does
 //! not, everything before the damage is handed out first. Never decodes a record, never reads past the length that a file had at the start.
 
 mod files;
+mod input;
 mod ion_binary;
 mod ion_layout;
 mod ion_text;
@@ -11,7 +12,9 @@ mod ion_text_layout;
 mod json;
 mod json_record;
 mod kafka_event;
+mod objects;
 mod on_failure;
+mod opening;
 mod recognise;
 #[cfg(test)]
 mod tests;
@@ -21,18 +24,17 @@ mod window;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
 use crate::error::{Error, Kind};
-use crate::plan::resume::{Listed, Place};
-use crate::record::{Bound, Fault, Message, Origin, Position, Record};
+use crate::record::{Fault, Message, Origin, Position, Record};
 use crate::source::scan::Page;
-use files::{Entry, Opened, Refused};
+use files::{Entry, Refused};
+use input::{Given, Input};
 pub use on_failure::Batch;
-use recognise::Format;
-use window::{VALUE_LIMIT, Window};
+use opening::Strangers;
 
 /// A captured stream that is being read.
 pub struct Capture {
@@ -52,6 +54,7 @@ pub struct Capture {
     /// Records that were read again from their stream, and wait to be handed out.
     reread: VecDeque<Record>,
     is_incomplete: bool,
+    strangers: Strangers,
 }
 
 /// Reads the records of a batch again from their stream. May block.
@@ -64,13 +67,6 @@ pub struct Reread {
     pub records: Vec<Record>,
     /// Whether some are not there any more; it has been said.
     pub is_incomplete: bool,
-}
-
-/// What a framing gave.
-enum Given {
-    Record(Record),
-    /// The batch of a document that begins there.
-    Batch(u64, Box<Batch>),
 }
 
 /// A record as a format's framing finds it.
@@ -111,82 +107,7 @@ impl Broken {
     }
 }
 
-/// One file on the way through its framing.
-struct Input {
-    name: String,
-    origin: Arc<Origin>,
-    framing: Framing,
-    compressed: bool,
-    window: Window,
-    read: Arc<AtomicU64>,
-}
-
-#[derive(Clone)]
-enum Framing {
-    Empty,
-    IonBinary(ion_binary::IonBinary),
-    IonText(ion_text::IonText),
-    ObjectLines,
-    Json(json::Json),
-    RowLines,
-    RowValues(json::Json),
-    Whole,
-}
-
 impl Capture {
-    /// Opens a captured stream: the path of a file or directory, or `-` for standard input.
-    ///
-    /// The lengths that the files have now are where the scan ends.
-    ///
-    /// # Errors
-    /// What does not exist, cannot be read, or is no captured stream; a directory without one; a bound that is none, as a capture ends.
-    pub fn open(source: &str, bound: Bound) -> Result<Self, Error> {
-        Self::open_from(source, bound, |_| Ok(Place { file: 0, offset: 0 }))
-    }
-
-    /// Opens a captured stream in the middle: `from` is told the files, in the order in which they are read, and says where to begin. Those before are
-    /// not opened, and of the file itself, which is framed from its beginning, records before the place are not handed out.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open); and that of `from`, or a pipe, which can be read from its beginning only.
-    pub fn open_from(source: &str, bound: Bound, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Self, Error> {
-        if bound == Bound::Never {
-            return Err(Error::usage(format!("{source} is a captured stream: it ends, and cannot be followed")).help("read it with sync"));
-        }
-        let (entries, notes) = files::find(source)?;
-        let listed: Vec<Listed> = entries.iter().filter_map(Entry::listed).collect();
-        let place = from(&listed)?;
-        if place != (Place { file: 0, offset: 0 }) && listed.len() < entries.len() {
-            return Err(Error::new(Kind::Source, format!("{source} is a pipe, and can be read from its beginning only")));
-        }
-        let mut capture = Self {
-            source: source.to_owned(),
-            waiting: VecDeque::new(),
-            current: None,
-            finished_bytes: listed.iter().take(place.file).map(|file| file.bytes).sum(),
-            total: Some(listed.iter().take(place.file).map(|file| file.bytes).sum()),
-            files: 0,
-            notes,
-            broken: Vec::new(),
-            first_broken: None,
-            from: listed.get(place.file).map(|file| (file.name.clone(), place.offset)).filter(|_| place.offset > 0),
-            rereading: None,
-            reread: VecDeque::new(),
-            is_incomplete: false,
-        };
-        for entry in entries.into_iter().skip(place.file) {
-            capture.admit(entry)?;
-        }
-        if capture.files > 0 {
-            return Ok(capture);
-        }
-        let what = match capture.notes.len() {
-            0 => format!("{source} is an empty directory"),
-            _ => format!("{source} is a directory without a captured stream; passed over: {}", capture.notes.join(", ")),
-        };
-        Err(Error::new(Kind::Source, what).help("name the directory or file that holds the captured stream"))
-    }
-
     /// From now on the records of batches that Lambda gave up, and told no more of than where they are, are read again by this.
     #[must_use]
     pub fn rereading(mut self, rereading: Rereading) -> Self {
@@ -232,6 +153,7 @@ impl Capture {
             let current = self.current.as_ref().map_or(0, |input| input.read.load(Ordering::Relaxed));
             return Ok(Some(Page { records, read: self.finished_bytes + current }));
         }
+        self.broken.extend(self.strangers.told(&self.source, self.files == 0));
         let broken = std::mem::take(&mut self.broken);
         let count = broken.len();
         match broken.into_iter().next() {
@@ -241,68 +163,6 @@ impl Capture {
                 first.what = format!("{} files could not be read to their ends, the first: {}", count, first.what);
                 Err(first)
             }
-        }
-    }
-
-    /// Recognises a file before the run; a directory's other files are passed over with a note.
-    fn admit(&mut self, entry: Entry) -> Result<(), Error> {
-        match (entry.open(), &entry) {
-            (Err(Refused::Unreadable(error)), _) => return Err(files::unreadable(&self.label(&entry), &error)),
-            (Err(Refused::NotACapture(found)), Entry::File { name, .. }) if !name.is_empty() => {
-                self.notes.push(format!("{name}: {found}"));
-                return Ok(());
-            }
-            (Err(Refused::NotACapture(found)), _) => {
-                let what = format!(
-                    "{} is not a captured stream: expected Ion binary (E0 01 00 EA), Ion text, row changes of Lindorm or Debezium in \
-                     JSON, JSON lines of Base64 records, a Lambda event, what Lambda wrote to S3 of a batch that it gave up, a GetRecords answer \
-                     or a KPL aggregate, plain or gzipped; {found}",
-                    self.label(&entry)
-                );
-                return Err(Error::new(Kind::Source, what).help("name a file that holds stream records"));
-            }
-            (Ok(_), Entry::File { name, length, .. }) if !name.is_empty() => self.total = self.total.map(|total| total + length),
-            // The only input: kept open, because a pipe can be read only once.
-            (Ok(opened), _) => {
-                self.total = if let Entry::File { length, .. } = entry { Some(length) } else { None };
-                self.current = Some(self.input(&entry, opened));
-                self.files = 1;
-                return Ok(());
-            }
-        }
-        self.files += 1;
-        self.waiting.push_back(entry);
-        Ok(())
-    }
-
-    fn label(&self, entry: &Entry) -> String {
-        match entry {
-            Entry::Pipe(None) => "standard input".to_owned(),
-            Entry::File { name, .. } if !name.is_empty() => format!("{}/{name}", self.source.trim_end_matches('/')),
-            _ => self.source.clone(),
-        }
-    }
-
-    fn input(&self, entry: &Entry, opened: Opened) -> Input {
-        let shard = if let Entry::File { name, .. } = entry { name.clone() } else { String::new() };
-        let framing = match opened.format {
-            // Gzip is taken off before.
-            Format::Empty | Format::Gzip => Framing::Empty,
-            Format::IonBinary => Framing::IonBinary(ion_binary::IonBinary::default()),
-            Format::IonText => Framing::IonText(ion_text::IonText::default()),
-            Format::ObjectLines => Framing::ObjectLines,
-            Format::Json => Framing::Json(json::Json::default()),
-            Format::RowLines => Framing::RowLines,
-            Format::RowValues => Framing::RowValues(json::Json::rows()),
-            Format::Whole => Framing::Whole,
-        };
-        Input {
-            name: self.label(entry),
-            origin: Arc::new(Origin { stream: self.source.clone(), shard }),
-            framing,
-            compressed: opened.compressed,
-            window: opened.window,
-            read: opened.read,
         }
     }
 
@@ -319,11 +179,20 @@ impl Capture {
             let input = match &mut self.current {
                 Some(input) => input,
                 None => {
-                    let entry = self.waiting.pop_front()?;
+                    let mut entry = self.waiting.pop_front()?;
+                    entry.begin();
+                    self.waiting.iter_mut().take(objects::AHEAD).for_each(Entry::begin);
                     match entry.open() {
                         Ok(opened) => {
                             let input = self.input(&entry, opened);
                             self.current.insert(input)
+                        }
+                        Err(Refused::NotACapture(found)) if matches!(entry, Entry::Object(_)) => {
+                            self.finished_bytes += entry.listed().map_or(0, |object| object.bytes);
+                            self.files -= 1;
+                            let label = self.label(&entry);
+                            self.strangers.add(&label, &found);
+                            continue;
                         }
                         Err(refused) => {
                             let name = self.label(&entry);
@@ -384,80 +253,7 @@ impl fmt::Debug for Capture {
     }
 }
 
-impl Framing {
-    fn next(&mut self, window: &mut Window) -> Result<Option<Framed>, Broken> {
-        match self {
-            Self::Empty => Ok(None),
-            Self::IonBinary(framing) => framing.next(window),
-            Self::IonText(framing) => framing.next(window),
-            Self::ObjectLines => Ok(text::next_line(window)),
-            Self::RowLines => Ok(text::next_line(window).map(without_comma)),
-            Self::Json(framing) | Self::RowValues(framing) => framing.next(window),
-            Self::Whole => whole(window),
-        }
-    }
-}
-
-impl Input {
-    fn is_at_hand(&mut self) -> bool {
-        if !self.window.is_drained() {
-            return true;
-        }
-        let mut framing = self.framing.clone();
-        self.window.suffices(|window| drop(framing.next(window)))
-    }
-
-    fn next(&mut self) -> Result<Option<Given>, Error> {
-        let framed = self.framing.next(&mut self.window);
-        if let Ok(Some(Framed { offset, data, arrived, damage, message, batch })) = framed {
-            if let Some(batch) = batch {
-                return Ok(Some(Given::Batch(offset, batch)));
-            }
-            // So tools print the value of a message that has none, which is what follows a delete.
-            let is_null = matches!(self.framing, Framing::RowLines | Framing::RowValues(_)) && data == "null";
-            return Ok(Some(Given::Record(Record {
-                origin: Arc::clone(&self.origin),
-                position: Position::Byte { offset },
-                data,
-                arrived,
-                damage,
-                message: message.or_else(|| is_null.then(|| Arc::new(Message { is_null, ..Message::default() }))),
-            })));
-        }
-        let after = if self.compressed { " of its decompressed content" } else { "" };
-        // An input that fails looks to its framing like one that was cut off; this is the real reason.
-        let what = match (self.window.take_failure(), framed) {
-            (Some(failure), _) => {
-                let end = self.window.offset() + self.window.bytes().len() as u64;
-                let how = if self.compressed { "is damaged or cut off" } else { "cannot be read" };
-                format!("{} {how} after byte {end}{after}: {failure}", self.name)
-            }
-            (None, Err(broken)) => format!("{} is damaged at byte {}{after}: {}", self.name, broken.offset, broken.what),
-            (None, _) => return Ok(None),
-        };
-        Err(Error::new(Kind::Source, what).help(
-            "everything before it was read; capture it again or cut the damage out, and run the same command: nothing is written twice",
-        ))
-    }
-}
-
 /// Whether a position is before an offset of its file.
 fn is_before(origin: &Origin, position: &Position, from: Option<&(String, u64)>) -> bool {
     from.is_some_and(|(file, from)| matches!(position, Position::Byte { offset } if offset < from) && origin.shard == *file)
-}
-
-/// A line without the comma of the list that it was cut from.
-fn without_comma(framed: Framed) -> Framed {
-    let data = if framed.data.ends_with(b",") { framed.data.slice(..framed.data.len() - 1) } else { framed.data };
-    Framed { data, ..framed }
-}
-
-/// A file that is one record.
-fn whole(window: &mut Window) -> Result<Option<Framed>, Broken> {
-    while window.more() {}
-    match window.bytes().len() {
-        0 => Ok(None),
-        length if length <= VALUE_LIMIT => Ok(Some(Framed::new(window.offset(), window.take(length)))),
-        _ => Err(Broken::at(window.offset(), "expected one record of at most 16 MiB, found more")),
-    }
 }

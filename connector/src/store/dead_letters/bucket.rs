@@ -6,16 +6,15 @@ use std::collections::VecDeque;
 
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_s3::Client;
-use aws_sdk_s3::config::Builder;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use bytes::Bytes;
 
 use super::calls::{refusal, together};
 use super::copies::{Copies, Portion};
-use super::place::Bucket;
 use super::{Anew, DeadLetter, Entry, Large, PORTION_BYTES, letter};
-use crate::aws::{self, Aws, retries, timeouts, why};
+use crate::aws::bucket::{Bucket, Patience};
+use crate::aws::{Aws, why};
 use crate::error::Error;
 
 /// The rights that it takes.
@@ -38,20 +37,13 @@ pub struct LetterBucket {
 impl LetterBucket {
     /// Makes the client; sends nothing.
     pub(super) async fn look(at: &Bucket, aws: &Aws, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
-        let region = at.reach.region.clone().or_else(|| aws.region.clone());
         let help = "add ?region=… to the s3:// URL, set region under [dead_letters.aws], or AWS_REGION";
-        let sdk = Aws { region, ..aws.clone() }.load(credentials, help).await?;
-        let mut config = Builder::from(&sdk).timeout_config(timeouts()).retry_config(retries());
-        if let Some(endpoint) = at.reach.endpoint.clone().or_else(|| aws::endpoint(&sdk, "S3")) {
-            // A host of one's own has no name for every bucket.
-            config = config.endpoint_url(endpoint).force_path_style(true);
-        }
-        Ok(Self { client: Client::from_conf(config.build()), at: at.clone() })
+        Ok(Self { client: at.client(aws, credentials, Patience::Some, help).await?, at: at.clone() })
     }
 
     /// Finds out whether objects can be put and deleted.
     pub(super) async fn probe(&self) -> Result<(), Error> {
-        let probe = self.at.key("revsync-probe");
+        let probe = self.key("revsync-probe");
         self.put(probe.clone(), Bytes::new()).await?;
         self.delete(vec![probe]).await
     }
@@ -102,19 +94,24 @@ impl LetterBucket {
         Ok(())
     }
 
+    /// The key of an object under the prefix.
+    fn key(&self, name: &str) -> String {
+        if self.at.prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", self.at.prefix) }
+    }
+
     /// Where the letter of an id is stored.
     fn home(&self, id: &str) -> String {
-        self.at.key(&format!("{id}.json"))
+        self.key(&format!("{id}.json"))
     }
 
     /// A key under the prefix for a letter that a message points to. Each text of a letter has its own, so that the message owns the object.
     pub(super) fn key_of(&self, id: &str, digest: &str) -> String {
-        self.at.key(&format!("{id}-{digest}.json"))
+        self.key(&format!("{id}-{digest}.json"))
     }
 
     /// Whether an object is here, where this place may read and delete it.
     pub(super) fn holds(&self, bucket: &str, key: &str) -> bool {
-        bucket == self.at.name && key.starts_with(&self.at.key("")) && key.ends_with(".json")
+        bucket == self.at.name && key.starts_with(&self.key("")) && key.ends_with(".json")
     }
 
     pub(super) fn bucket_name(&self) -> &str {
@@ -193,7 +190,7 @@ impl BucketWalk {
             Next::None => return Ok(false),
         };
         let Self { bucket, .. } = self;
-        let list = bucket.client.list_objects_v2().bucket(&bucket.at.name).prefix(bucket.at.key("")).delimiter("/");
+        let list = bucket.client.list_objects_v2().bucket(&bucket.at.name).prefix(bucket.key("")).delimiter("/");
         let page = list.set_continuation_token(token).send().await.map_err(|error| bucket.error("cannot be listed", &why(error)))?;
         self.next = page.next_continuation_token().map_or(Next::None, |token| Next::After(token.to_owned()));
         let letters = page.contents().iter().filter_map(|object| Some((object.key()?.to_owned(), object.size().unwrap_or_default())));

@@ -29,7 +29,7 @@ pub use file::{Entries, FileWalk, LetterFile};
 #[cfg(feature = "local")]
 pub(super) use letter::stored_message;
 pub use letter::{DeadLetter, FORMAT_VERSION, Large, identify};
-pub use place::{Bucket, Config, Place, Queue, Topic};
+pub use place::{Config, Place, Queue, Topic, large_bucket};
 pub use queue::{LetterQueue, QueueWalk};
 #[cfg(feature = "kafka")]
 pub use topic::{LetterTopic, TopicWalk};

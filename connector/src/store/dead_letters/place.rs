@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use url::Url;
 
+use crate::aws::bucket::{Bucket, without_credentials};
 use crate::aws::{Aws, Reach};
 use crate::error::Error;
 use crate::kafka::{Address, Properties};
@@ -94,29 +95,11 @@ impl Queue {
     }
 }
 
-/// An Amazon S3 bucket, and the beginning of the names of the objects in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bucket {
-    /// The bucket's name.
-    pub name: String,
-    /// What stands before the name of each object, without slashes at its ends; may be empty.
-    pub prefix: String,
-    /// How to reach it.
-    pub reach: Reach,
-}
-
-impl Bucket {
-    /// The key of an object under the prefix.
-    pub(super) fn key(&self, name: &str) -> String {
-        if self.prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", self.prefix) }
-    }
-}
-
 impl FromStr for Place {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let found = || Error::usage(format!("{EXPECTED}, found {:?}", shown(text)));
+        let found = || Error::usage(format!("{EXPECTED}, found {:?}", without_credentials(text)));
         match text.split_once(':') {
             Some(("file", "")) => Err(Error::usage(format!("{EXPECTED}, found no path after file:"))),
             Some(("file", path)) => match path.strip_prefix("//") {
@@ -127,24 +110,24 @@ impl FromStr for Place {
             Some(("s3", _)) => bucket(text, EXPECTED).map(Self::Bucket),
             Some(("kafka", _)) => topic(text).map(Self::Topic),
             _ if text.is_empty() => Err(Error::usage(format!("{EXPECTED}, found nothing"))),
-            _ => Err(found().help(format!("did you mean {}?", likely(&shown(text))))),
+            _ => Err(found().help(format!("did you mean {}?", likely(&without_credentials(text))))),
         }
     }
 }
 
-impl FromStr for Bucket {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        bucket(text, "large dead letters: expected s3://BUCKET[/PREFIX]")
-    }
+/// A bucket for what is larger than a message may be.
+///
+/// # Errors
+/// It is no `s3://BUCKET[/PREFIX]`.
+pub fn large_bucket(text: &str) -> Result<Bucket, Error> {
+    bucket(text, "large dead letters: expected s3://BUCKET[/PREFIX]")
 }
 
 fn queue(text: &str) -> Result<Queue, Error> {
     const EXPECTED: &str = "dead letters: expected sqs://HOST/ACCOUNT/QUEUE, the queue's URL with sqs in place of https";
     let url = parsed(text, EXPECTED)?;
     let (Some(host), [account, name]) = (url.host_str(), &segments(&url)[..]) else {
-        return Err(Error::usage(format!("{EXPECTED}, found {:?}", shown(text))));
+        return Err(Error::usage(format!("{EXPECTED}, found {:?}", without_credentials(text))));
     };
     let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
     Ok(Queue { host, account: account.clone(), name: name.clone(), reach: reach(&url, EXPECTED)? })
@@ -157,17 +140,14 @@ fn topic(text: &str) -> Result<Topic, Error> {
 }
 
 fn bucket(text: &str, expected: &str) -> Result<Bucket, Error> {
-    let url = parsed(text, expected)?;
-    let Some(name) = url.host_str().filter(|name| url.scheme() == "s3" && url.port().is_none() && is_bucket(name)) else {
-        return Err(
-            Error::usage(format!("{expected}, found {:?}", shown(text))).help("a bucket's name has lower-case letters, digits, - and .")
-        );
-    };
-    Ok(Bucket { name: name.to_owned(), prefix: segments(&url).join("/"), reach: reach(&url, expected)? })
+    let bucket = Bucket::read(text, expected)?;
+    let parts: Vec<&str> = bucket.prefix.split('/').filter(|part| !part.is_empty()).collect();
+    Ok(Bucket { prefix: parts.join("/"), ..bucket })
 }
 
 fn parsed(text: &str, expected: &str) -> Result<Url, Error> {
-    let url = Url::parse(text).map_err(|error| Error::usage(format!("{expected}, found {:?}", shown(text))).help(error.to_string()))?;
+    let url = Url::parse(text)
+        .map_err(|error| Error::usage(format!("{expected}, found {:?}", without_credentials(text))).help(error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(
             Error::usage(format!("{expected}, found a user name or a password in it")).help("credentials come from the AWS environment")
@@ -184,17 +164,6 @@ fn segments(url: &Url) -> Vec<String> {
 
 fn reach(url: &Url, expected: &str) -> Result<Reach, Error> {
     Reach::of(url).map_err(|problem| Error::usage(format!("{expected}: {problem}")))
-}
-
-/// The characters and the length of a bucket's name (Amazon S3 user guide, "General purpose bucket naming rules").
-fn is_bucket(name: &str) -> bool {
-    (3..=63).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'))
-}
-
-/// The text without what may be a user name and a password.
-fn shown(text: &str) -> String {
-    let start = text.find("://").map_or(0, |at| at + 3);
-    text[start..].rfind('@').map_or_else(|| text.to_owned(), |at| format!("{}***{}", &text[..start], &text[start + at..]))
 }
 
 /// What a person who wrote this most likely meant.
@@ -233,13 +202,6 @@ impl fmt::Display for Topic {
     }
 }
 
-impl fmt::Display for Bucket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slash = if self.prefix.is_empty() { "" } else { "/" };
-        write!(f, "s3://{}{slash}{}{}", self.name, self.prefix, self.reach)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,8 +228,8 @@ mod tests {
         ] {
             assert_eq!(place(text).to_string(), text);
         }
-        let Place::Bucket(bucket) = place("s3://letters/ledger/a%20b/") else { panic!() };
-        assert_eq!((bucket.prefix.as_str(), bucket.key("x.json").as_str()), ("ledger/a b", "ledger/a b/x.json"));
+        let Place::Bucket(bucket) = place("s3://letters/ledger//a%20b/") else { panic!() };
+        assert_eq!(bucket.prefix, "ledger/a b");
     }
 
     #[test]
@@ -315,7 +277,7 @@ mod tests {
             error.starts_with("dead letters: expected kafka://HOST:PORT") && error.ends_with("did you mean kafka://h:9092/TOPIC?"),
             "{error}"
         );
-        assert!("file:x".parse::<Bucket>().is_err());
+        assert!(large_bucket("file:x").is_err());
     }
 
     #[test]
