@@ -1,6 +1,7 @@
 //! What revsync does with AWS: against an emulator, and against a scripted service for what a healthy one seldom does.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
+mod archive;
 #[path = "../support/aws.rs"]
 mod aws;
 mod captures;
@@ -9,16 +10,21 @@ mod command;
 mod commands;
 #[path = "../support/dice.rs"]
 mod dice;
+mod interrupted;
 mod letters;
 #[path = "../support/line.rs"]
 mod line;
 mod outages;
+#[path = "../support/peak.rs"]
+mod peak;
 mod places;
 mod privacy;
 #[path = "../support/qldb_stream.rs"]
 mod qldb_stream;
 #[path = "../support/scripted_aws.rs"]
 mod scripted_aws;
+#[path = "../support/scripted_bucket.rs"]
+mod scripted_bucket;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
 #[path = "../support/scripted_sink.rs"]

@@ -20,7 +20,10 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod exports;
 mod fold;
+mod guides;
+mod histories;
 mod journal;
 #[path = "../support/ledger.rs"]
 mod ledger;

@@ -56,8 +56,10 @@ fn saved(folder: &Folder) -> Value {
 /// Waits until something is saved, and gives it.
 fn wait_until_saved(folder: &Folder) -> Value {
     for _ in 0..600 {
-        if folder.path().join("revsync.db").exists() {
-            let saved = saved(folder);
+        // It may not be whole yet.
+        let listed = folder.revsync(&["--json", "checkpoints", "list"]);
+        if listed.exit == 0 {
+            let saved = listed.json()["checkpoints"].clone();
             if saved[0]["progress"]["scanned"]["before"]["files"].as_u64() > Some(0) {
                 return saved;
             }
