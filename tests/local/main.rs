@@ -8,6 +8,7 @@ mod conformance;
 mod command;
 
 mod archive;
+mod audit;
 mod bulk_file;
 mod cells;
 mod checkpoint_commands;

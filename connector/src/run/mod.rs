@@ -19,6 +19,8 @@ mod gate;
 pub mod history;
 pub mod http;
 mod intake;
+#[cfg(feature = "local")]
+pub mod journal;
 pub mod kcl;
 #[cfg(feature = "kinesis")]
 pub mod keeper;
@@ -26,8 +28,8 @@ pub mod learned;
 pub mod leases;
 mod letters;
 mod notices;
-pub mod pages;
 mod pacing;
+pub mod pages;
 mod parked;
 mod part;
 mod patience;
