@@ -10,6 +10,7 @@ mod command;
 mod commands;
 #[path = "../support/dice.rs"]
 mod dice;
+mod interrupted;
 mod letters;
 #[path = "../support/line.rs"]
 mod line;
@@ -22,6 +23,8 @@ mod privacy;
 mod qldb_stream;
 #[path = "../support/scripted_aws.rs"]
 mod scripted_aws;
+#[path = "../support/scripted_bucket.rs"]
+mod scripted_bucket;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
 #[path = "../support/scripted_sink.rs"]
