@@ -1,6 +1,7 @@
 //! What revsync does with AWS: against an emulator, and against a scripted service for what a healthy one seldom does.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
+mod archive;
 #[path = "../support/aws.rs"]
 mod aws;
 mod captures;
@@ -13,6 +14,8 @@ mod letters;
 #[path = "../support/line.rs"]
 mod line;
 mod outages;
+#[path = "../support/peak.rs"]
+mod peak;
 mod places;
 mod privacy;
 #[path = "../support/qldb_stream.rs"]

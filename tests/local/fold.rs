@@ -120,7 +120,8 @@ fn of_one_version_the_last_stands_where_the_clock_can_tie() {
     };
     folder.write("s.jsonl", [change("first"), change("last")].concat());
     let with = |more: &[&str]| {
-        let options = ["--json", "sync", "s.jsonl", "--format", "debezium", "--key", "*=pk", "--versions", "timestamp", "--to", "bulk:lines"];
+        let options =
+            ["--json", "sync", "s.jsonl", "--format", "debezium", "--key", "*=pk", "--versions", "timestamp", "--to", "bulk:lines"];
         folder.revsync(&[&options[..], more].concat()).balanced()
     };
     let done = with(&["--fold"]);

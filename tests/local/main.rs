@@ -21,6 +21,8 @@ mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
 mod fold;
+mod guides;
+mod histories;
 mod journal;
 #[path = "../support/ledger.rs"]
 mod ledger;

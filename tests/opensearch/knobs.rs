@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::access::Authority;
 use crate::command::{Done, Folder, revision};
+use crate::qldb_stream::{self, Does};
 use crate::scripted_opensearch::{Fate, Request, Scripted, Step};
 
 /// One test for each setting, and the list of them.
@@ -69,6 +70,8 @@ knobs! {
     "TableRule" "exclude" the_fields_that_a_rule_leaves_out_are_not_sent,
     "TableRule" "where" what_does_not_match_a_rule_is_a_delete,
     "TableRule" "routing" the_routing_of_a_rule_is_sent,
+    "TableRule" "mode" the_newest_revision_or_every_one_is_sent_as_a_rule_says,
+    "TableRule" "redactions" a_redaction_deletes_what_it_covers_where_a_rule_says_so,
     "TableRule" "deletes" deletes_are_what_a_rule_says,
     "TableRule" "metadata_field" metadata_is_sent_where_a_rule_names_its_field,
     "TableRule" "long_ids" long_ids_are_hashed_where_a_rule_says_so,
@@ -539,6 +542,28 @@ async fn deletes_are_what_a_rule_says() {
         let run = run(&format!("[[table]]\nname = \"T\"\ndeletes = \"{deletes}\"\n")).await;
         let action = run.lines().get(2).map_or(Value::Null, |line| json!(line.as_object().unwrap().keys().next()));
         assert_eq!(action, expected, "{deletes}: {:?}", run.lines());
+    }
+}
+
+async fn the_newest_revision_or_every_one_is_sent_as_a_rule_says() {
+    let run = run("[[table]]\nname = \"T\"\nmode = \"history\"\n").await;
+    let (lines, created) = (run.lines(), run.creation());
+    let action = |at: usize| (&lines[at]["index"]["_id"], &lines[at]["index"]["version"], &lines[at + 1]["revsync"]["op"]);
+    assert_eq!(action(0), (&json!("a@0"), &json!(0), &json!("index")), "{lines:?}");
+    assert_eq!(action(2), (&json!("b@4"), &json!(4), &json!("delete")), "{lines:?}");
+    assert_eq!((&lines[1]["n"], &lines[1]["revsync"]["tableId"]), (&json!(1.50), &json!("t")));
+    assert_eq!(created["mappings"]["properties"]["revsync"]["properties"]["op"]["type"], "keyword");
+    assert_eq!(created["aliases"], json!({"t_history": {"is_write_index": true}}));
+}
+
+async fn a_redaction_deletes_what_it_covers_where_a_rule_says_so() {
+    let redacted = qldb_stream::revision("T", "a", 7, &Does::Redact);
+    for (redactions, expected) in [("skip", None), ("erase", Some((json!("a"), json!(7), json!("external_gte"))))] {
+        let config = format!("[[table]]\nname = \"T\"\nredactions = \"{redactions}\"\n");
+        let run = run_on(Scripted::start().await, &config, &redacted, &[]).await;
+        let deleted = run.lines().first().map(|line| line["delete"].clone());
+        let found = deleted.map(|delete| (delete["_id"].clone(), delete["version"].clone(), delete["version_type"].clone()));
+        assert_eq!(found, expected, "{redactions}: {:?}", run.lines());
     }
 }
 

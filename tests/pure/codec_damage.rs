@@ -4,12 +4,12 @@
 //! run; a hundred times as much with `REVSYNC_TEST_LONG=1`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use revsync::codec::ion_json::Rules;
-use revsync::codec::{ColumnType, Content, Decoder, Format, Metadata, Options, Rows, TableOptions, Unit, Versions};
+use revsync::codec::{ColumnType, Content, Decoder, Format, Journal, Metadata, Options, Rows, TableOptions, Unit, Versions};
 use revsync::metrics::Notes;
 use revsync::record::{Origin, Position, Record};
 use revsync::revision::Change;
@@ -32,14 +32,21 @@ impl Chance {
     }
 }
 
+/// The files in a folder and below it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
 /// The records of every fixture: as the sources frame them, and whole files.
 fn corpus() -> Vec<Vec<u8>> {
     let mut records = Vec::new();
-    for folder in ["qldb", "kpl", "lindorm", "debezium"] {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(folder);
-        let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for folder in ["qldb", "qldb-export", "kpl", "lindorm", "debezium"] {
+        let mut files = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(folder));
         files.sort();
-        for file in files.iter().filter(|file| ![".expected.jsonl", ".keys.jsonl"].iter().any(|end| file.to_str().unwrap().ends_with(end)))
+        for file in files
+            .iter()
+            .filter(|file| ![".expected.jsonl", ".keys.jsonl", ".manifest"].iter().any(|end| file.to_str().unwrap().ends_with(end)))
         {
             let mut capture = Capture::open(file.to_str().unwrap(), revsync::record::Bound::EndsAtStart).unwrap();
             while let Some(page) = capture.read(1 << 20).unwrap() {
@@ -57,7 +64,7 @@ fn corpus() -> Vec<Vec<u8>> {
 }
 
 /// What damage is written into: bytes that mean something to a format.
-const TELLING: [&[u8]; 37] = [
+const TELLING: [&[u8]; 42] = [
     b"\xE0\x01\x00\xEA",
     b"\xF3\x89\x9A\xC2",
     b"\x00",
@@ -95,6 +102,11 @@ const TELLING: [&[u8]; 37] = [
     b"{\"name\":\"sku\",\"ts\":9,\"value\":7},",
     b"\"ts\":9223372036854775807,",
     b"\"table\":\"shop.stock\",",
+    b"\"blockAddress\":{",
+    b"revisions:[{},",
+    b"documents:{a:{tableName:T,statements:[0,",
+    b"metadata:{id:a},",
+    b"4e-2",
 ];
 
 fn damage(record: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
@@ -138,7 +150,7 @@ fn decode(data: &[u8]) -> Vec<Unit> {
             types: [("f:stock".to_owned(), types[table.len() % 4])].into(),
             ..TableOptions::default()
         }),
-        journal: None,
+        journal: (!data.len().is_multiple_of(5)).then_some(Journal { statements: data.len().is_multiple_of(2) }),
         verify_hashes: data.len().is_multiple_of(2),
     };
     let origin = Arc::new(Origin { stream: String::new(), shard: String::new() });
@@ -160,6 +172,11 @@ fn check(data: &[u8]) {
     assert!(!units.is_empty(), "{data:02X?}");
     assert!(units.len() <= data.len().max(1) + 1, "{} units of {} bytes", units.len(), data.len());
     for unit in &units {
+        if let Content::Block(block) = &unit.content {
+            let text = std::str::from_utf8(block.summary.as_bytes()).unwrap();
+            assert!(!block.strand.is_empty() && text.starts_with('{') && !text.contains(['\n', '\r']), "{text}");
+            assert!(serde_json::from_str::<&RawValue>(text).is_ok(), "{text}");
+        }
         if let Content::Revision(revision) = &unit.content {
             assert!(!revision.id.is_empty() && !revision.table.is_empty());
             let document = if let Change::Put(document) = &revision.change { Some((document, LIMIT)) } else { None };
@@ -279,8 +296,11 @@ fn a_record_costs_no_more_than_its_length() {
         "\\ud800",
         "[",
         "{\"a\":",
+        "{statements:[0]},",
+        "{metadata:{id:\"a\",version:0}},",
     ] {
         let many = part.repeat(20_000);
+        let block = |rest: &str| format!("{{blockAddress:{{strandId:\"s\",sequenceNo:0}},transactionId:\"t\",{rest}}}");
         let put = |columns: &str| {
             format!("{{\"op\":\"Put\",\"table\":\"shop.item\",\"ts\":1,\"data\":[{columns}{{\"name\":\"sku\",\"value\":1}}]}}")
         };
@@ -293,6 +313,10 @@ fn a_record_costs_no_more_than_its_length() {
             revision(&format!("{{{many}b:1}}")),
             revision(&format!("\"{many}\"")),
             revision(&format!("{{{{{many}}}}}")),
+            block(&format!("transactionInfo:{{documents:{{a:{{tableName:T}}}}}},revisions:[{many}]")),
+            block(&format!("transactionInfo:{{statements:[{many}],documents:{{{many}}}}},revisions:[]")),
+            block(&format!("transactionInfo:{{documents:{{a:{{tableName:T,statements:[{many}]}}}}}},revisions:[]")),
+            format!("{{\"blockAddress\":{{}},\"transactionId\":\"t\",\"revisions\":[{many}{{}}]}}"),
         ] {
             check(text.as_bytes());
         }

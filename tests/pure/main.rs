@@ -22,6 +22,7 @@ mod filter_oracle;
 mod fixtures;
 mod golden;
 mod health;
+mod histories;
 mod instruments;
 mod journal_audit;
 mod lasting;

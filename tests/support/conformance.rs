@@ -136,6 +136,8 @@ macro_rules! conformance_suite {
             the_same_delete_again_is_stale,
             under_external_gte_the_same_delete_again_is_absent,
             under_external_gte_a_put_and_a_delete_of_one_version_come_to_the_later,
+            a_redaction_replaces_the_put_of_its_version_whichever_comes_first,
+            a_redaction_deletes_the_put_of_its_version_whichever_comes_first,
             a_delete_of_a_missing_document_is_absent,
             a_delete_of_a_missing_document_keeps_its_version,
             a_newer_delete_of_a_deleted_document_is_absent_and_raises_its_version,
@@ -266,6 +268,38 @@ pub(crate) async fn under_external_gte_a_put_and_a_delete_of_one_version_come_to
     assert_eq!(bench.found("a").await, None);
     assert_eq!(bench.outcome(bench.put_as(gte, "a", 3, r#"{"v":"back"}"#)).await, Indexed);
     bench.expect("a", 3, r#"{"v":"back"}"#).await;
+}
+
+/// A put comes under `external`, and what the redaction of its revision writes under `external_gte`.
+pub(crate) async fn a_redaction_replaces_the_put_of_its_version_whichever_comes_first(bench: &Bench) {
+    let redaction = |id: &str| bench.put_as(VersionType::ExternalGte, id, 3, r#"{"revsync":{"op":"redacted"}}"#);
+    let put = |id: &str| bench.put(id, 3, r#"{"v":"secret"}"#);
+    assert_eq!(bench.outcome(put("put@3")).await, Indexed);
+    assert_eq!(bench.outcome(redaction("put@3")).await, Indexed);
+    assert_eq!(bench.outcome(redaction("redaction@3")).await, Indexed);
+    assert_eq!(bench.outcome(put("redaction@3")).await, Stale);
+    assert_eq!(bench.outcomes(vec![put("together@3"), redaction("together@3"), put("together@3")]).await, [Indexed, Indexed, Stale]);
+    for id in ["put@3", "redaction@3", "together@3"] {
+        bench.expect(id, 3, r#"{"revsync":{"op":"redacted"}}"#).await;
+    }
+    assert_eq!(bench.visible().await, ["put@3", "redaction@3", "together@3"], "it is no tombstone");
+}
+
+/// As above, where the rule erases: with a delete, or with a tombstone in its place.
+pub(crate) async fn a_redaction_deletes_the_put_of_its_version_whichever_comes_first(bench: &Bench) {
+    let gte = VersionType::ExternalGte;
+    for (leaves, erased) in [("nothing", Absent), ("tombstone", Deleted)] {
+        let redaction = |id: &str| if leaves == "nothing" { bench.delete_as(gte, id, 3) } else { bench.tombstone_as(gte, id, 3) };
+        let [first, second, newer] = ["first", "second", "newer"].map(|id| format!("{leaves}-{id}"));
+        assert_eq!(bench.outcome(bench.put(&first, 3, r#"{"v":"secret"}"#)).await, Indexed);
+        assert_eq!(bench.outcome(redaction(&first)).await, Deleted);
+        assert_eq!(bench.outcome(redaction(&second)).await, erased);
+        assert_eq!(bench.outcome(bench.put(&second, 3, r#"{"v":"secret"}"#)).await, Stale);
+        bench.outcome(bench.put(&newer, 4, r#"{"v":4}"#)).await;
+        assert_eq!(bench.outcome(redaction(&newer)).await, Stale);
+        bench.expect(&newer, 4, r#"{"v":4}"#).await;
+    }
+    assert_eq!(bench.visible().await, ["nothing-newer", "tombstone-newer"]);
 }
 
 pub(crate) async fn a_delete_of_a_missing_document_is_absent(bench: &Bench) {

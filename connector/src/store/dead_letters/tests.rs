@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 
 use super::*;
+use crate::plan::mapping::Mode;
 use crate::record::{Fault, Header, Message, Origin, Position, SequenceNumber};
 
 fn letter(id: &str, reason: &str) -> DeadLetter {
@@ -252,8 +253,11 @@ fn different_units_records_and_shards_have_different_ids() {
         identify(&origin(), &number(Some(0)), 0, None, b"payload"),
         identify(&origin(), &number(Some(1)), 0, None, b"payload"),
         identify(&origin(), &Position::Offset { topic: "t".into(), partition: 1, offset: 1 }, 0, None, b"payload"),
+        identify(&origin(), &Position::Byte { offset: 42 }, 0, Some(Mode::History), b"payload"),
     ]);
-    assert_eq!(ids.len(), 9);
+    assert_eq!(ids.len(), 10);
+    let of_newest = identify(&origin(), &Position::Byte { offset: 42 }, 0, Some(Mode::Latest), b"payload");
+    assert!(ids.contains(&of_newest), "it is the id that letters had before there were histories");
 }
 
 #[test]
