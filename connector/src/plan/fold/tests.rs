@@ -265,7 +265,7 @@ proptest! {
                 stood = Some(at);
             }
         }
-        let redacted: Vec<u64> = told.iter().filter(|(said, _)| *said == Said::Redacted).map(|(_, version)| *version).collect();
+        let redacted: Vec<u64> = told.iter().filter(|(said, _)| matches!(said, Said::Redacted | Said::Erased(_))).map(|(_, version)| *version).collect();
         let operations = || told.iter().enumerate().filter_map(|(at, (said, version))| match said {
             Said::Is(state) => Some((at, *state, *version, false)),
             Said::Erased(state) => Some((at, *state, *version, true)),
