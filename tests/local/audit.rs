@@ -1,7 +1,9 @@
 //! The audit of a journal, end to end: generated ledgers are proven in every form that they leave the ledger in, and whatever was done to one is named.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use ion_rs::{Element, List, Sequence, Struct, Value as Ion};
 use serde_json::{Value, json};
@@ -390,4 +392,63 @@ fn lists_are_cut_and_the_rest_is_counted() {
     let folder = exported(&ledger, Output::IonText);
     let done = folder.revsync(&["journal", "export", "--sample", "3"]);
     assert!(done.exit == 1 && done.out.contains("  and 26 more; --sample 0 tells all"), "{done:?}");
+}
+
+#[test]
+fn a_thousand_blocks_are_proven_in_every_output_format() {
+    let ledger = Ledger::new(15, 1_000);
+    for output in OUTPUTS {
+        let folder = Folder::new();
+        ledger.export(folder.path(), output, 100);
+        let done = verify(&folder, ".");
+        let report = done.json();
+        let open = if output == Output::Json { lossy(&ledger) } else { BTreeSet::new() };
+        assert_eq!((&report["blocks"], &report["links"], &report["broken"]), (&json!(1_000), &json!(999), &json!(0)), "{done:?}");
+        assert_eq!((blocks(&report, "open"), done.exit), (open.clone(), i32::from(!open.is_empty())), "{output:?}");
+    }
+}
+
+#[test]
+fn an_audit_that_is_interrupted_tells_what_it_found_and_exits_2() {
+    for command in ["journal", "verify-journal"] {
+        let folder = Folder::new();
+        let made = Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap();
+        assert!(made.success());
+        let running = folder.command(&["--json", command, "pipe"], &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Opened when the signal is listened for already; the source comes to no end before.
+        let mut pipe = std::fs::File::options().write(true).open(folder.path().join("pipe")).unwrap();
+        pipe.write_all(&Ledger::new(16, 1).stream().concat()).unwrap();
+        let signalled = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+        assert!(signalled.success());
+        let output = running.wait_with_output().unwrap();
+        drop(pipe);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((output.status.code(), &report["complete"]), (Some(2), &json!(false)), "{report}");
+        assert_ne!(report["proven"], json!(true));
+    }
+}
+
+#[test]
+fn the_examples_of_the_readme_run_as_written() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let (_, section) = readme.split_once("\n## Prove that a journal is what its ledger wrote\n").unwrap();
+    let (_, session) = section.split_once("```console\n").unwrap();
+    let (session, _) = session.split_once("```\n").unwrap();
+    // How long it took is another thing each time.
+    let timeless = |text: &str| {
+        let line = |line: &str| match line.strip_suffix(" s)").and_then(|line| line.rsplit_once(", ")) {
+            Some((before, _)) => before.to_owned(),
+            None => line.to_owned(),
+        };
+        text.lines().map(line).collect::<Vec<_>>()
+    };
+    let folder = Folder::new();
+    std::os::unix::fs::symlink(root.join("tests"), folder.path().join("tests")).unwrap();
+    let examples: Vec<(&str, &str)> = session.split("$ revsync ").skip(1).map(|example| example.split_once('\n').unwrap()).collect();
+    for (typed, expected) in &examples {
+        let done = folder.revsync(&typed.split(' ').collect::<Vec<_>>());
+        assert_eq!((done.exit, timeless(&done.out)), (0, timeless(expected)), "{typed}");
+    }
+    assert_eq!(examples.len(), 2);
 }

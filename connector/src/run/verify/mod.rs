@@ -32,8 +32,8 @@ use crate::plan::fold::Class;
 use crate::plan::mapping::Mapping;
 use crate::sink::Contents;
 use crate::source::scan::Scan;
-use crate::store::fold::{Fold, Keeps};
 use crate::store::fold::differences::Difference;
+use crate::store::fold::{Fold, Keeps};
 
 /// What is to be verified.
 pub struct Request {
