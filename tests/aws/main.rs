@@ -11,6 +11,8 @@ mod commands;
 #[path = "../support/dice.rs"]
 mod dice;
 mod interrupted;
+#[path = "../support/ledger.rs"]
+mod ledger;
 mod letters;
 #[path = "../support/line.rs"]
 mod line;
