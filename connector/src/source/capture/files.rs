@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
+use super::export::is_manifest;
 use super::objects::Object;
 use super::recognise::{BYTE_ORDER_MARK, Format, recognise, tells};
 use super::window::Window;
@@ -59,12 +60,8 @@ impl Entry {
 
     /// Opens an input and recognises how it is kept.
     pub(super) fn open(&mut self) -> Result<Opened, Refused> {
-        let (input, length): (Box<dyn Read + Send>, _) = match self {
-            Self::Object(object) => (object.open(), Some(object.length())),
-            Self::Pipe(None) => (Box::new(io::stdin()), None),
-            Self::Pipe(Some(path)) => (Box::new(File::open(path).map_err(Refused::Unreadable)?), None),
-            Self::File { path, length, .. } => (Box::new(File::open(path).map_err(Refused::Unreadable)?.take(*length)), Some(*length)),
-        };
+        let length = self.listed().map(|file| file.bytes);
+        let input = self.bytes().map_err(Refused::Unreadable)?;
         let read = Arc::new(AtomicU64::new(0));
         let over = |input, step| if length.is_some() { Window::new(input) } else { Window::live(input, step) };
         let mut window = over(Box::new(Counted { input, read: Arc::clone(&read), length }), usize::MAX);
@@ -130,6 +127,16 @@ impl<R: Read> Read for Stepwise<R> {
 }
 
 impl Entry {
+    /// Its bytes as they are stored, up to the length that it had at the start.
+    pub(super) fn bytes(&mut self) -> io::Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Self::Object(object) => object.open(),
+            Self::Pipe(None) => Box::new(io::stdin()),
+            Self::Pipe(Some(path)) => Box::new(File::open(path)?),
+            Self::File { path, length, .. } => Box::new(File::open(path)?.take(*length)),
+        })
+    }
+
     /// What is known of it without opening it; `None` of a pipe.
     pub(super) fn listed(&self) -> Option<Listed> {
         match self {
@@ -140,10 +147,22 @@ impl Entry {
     }
 }
 
+/// The inputs that a source names.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// What is to be read, in the order of the names.
+    pub(super) entries: Vec<Entry>,
+    /// The manifests of journal exports.
+    pub(super) manifests: Vec<Entry>,
+    /// What stands beside them and is not read, and why.
+    pub(super) notes: Vec<String>,
+}
+
 /// Finds the inputs that a source names: one, or the files of a directory in the order of their names, and what was passed over.
-pub(super) fn find(source: &str) -> Result<(Vec<Entry>, Vec<String>), Error> {
+pub(super) fn find(source: &str) -> Result<Found, Error> {
+    let one = |entry| Found { entries: vec![entry], ..Found::default() };
     if source == "-" {
-        return Ok((vec![Entry::Pipe(None)], Vec::new()));
+        return Ok(one(Entry::Pipe(None)));
     }
     let path = Path::new(source);
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
@@ -152,15 +171,17 @@ pub(super) fn find(source: &str) -> Result<(Vec<Entry>, Vec<String>), Error> {
         _ => unreadable(source, &error),
     })?;
     if metadata.is_dir() {
-        let mut walk = Walk { files: Vec::new(), notes: Vec::new(), seen: HashSet::new() };
+        let mut walk = Walk { files: Vec::new(), manifests: Vec::new(), notes: Vec::new(), seen: HashSet::new() };
         walk.directory(path, "").map_err(|(name, error)| unreadable(&name, &error))?;
-        walk.files.sort_by(|a, b| a.1.cmp(&b.1));
-        let entries = walk.files.into_iter().map(|(path, name, length)| Entry::File { path, name, length }).collect();
-        Ok((entries, walk.notes))
+        let entries = |mut files: Vec<(PathBuf, String, u64)>| {
+            files.sort_by(|a, b| a.1.cmp(&b.1));
+            files.into_iter().map(|(path, name, length)| Entry::File { path, name, length }).collect()
+        };
+        Ok(Found { entries: entries(walk.files), manifests: entries(walk.manifests), notes: walk.notes })
     } else if metadata.is_file() {
-        Ok((vec![Entry::File { path: path.to_owned(), name: String::new(), length: metadata.len() }], Vec::new()))
+        Ok(one(Entry::File { path: path.to_owned(), name: String::new(), length: metadata.len() }))
     } else {
-        Ok((vec![Entry::Pipe(Some(path.to_owned()))], Vec::new()))
+        Ok(one(Entry::Pipe(Some(path.to_owned()))))
     }
 }
 
@@ -171,6 +192,7 @@ pub(super) fn unreadable(name: &str, error: &io::Error) -> Error {
 
 struct Walk {
     files: Vec<(PathBuf, String, u64)>,
+    manifests: Vec<(PathBuf, String, u64)>,
     notes: Vec<String>,
     seen: HashSet<PathBuf>,
 }
@@ -192,12 +214,13 @@ impl Walk {
             let name = if below.is_empty() { name } else { format!("{below}/{name}") };
             match fs::metadata(&path) {
                 Ok(metadata) if metadata.is_dir() => self.directory(&path, &name)?,
+                Ok(metadata) if metadata.is_file() && is_manifest(&name) => self.manifests.push((path, name, metadata.len())),
                 Ok(_) if path.extension().is_some_and(|extension| extension == "manifest") => {
-                    self.notes.push(format!("{name}: a manifest"))
+                    self.notes.push(format!("passed over: {name}: a manifest"))
                 }
                 Ok(metadata) if metadata.is_file() => self.files.push((path, name, metadata.len())),
-                Ok(_) => self.notes.push(format!("{name}: not a file")),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => self.notes.push(format!("{name}: a link to nothing")),
+                Ok(_) => self.notes.push(format!("passed over: {name}: not a file")),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => self.notes.push(format!("passed over: {name}: a link to nothing")),
                 Err(error) => return Err((path.display().to_string(), error)),
             }
         }

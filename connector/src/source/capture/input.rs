@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use super::export::Contents;
 use super::files::Opened;
 use super::recognise::Format;
 use super::window::{VALUE_LIMIT, Window};
@@ -25,7 +26,9 @@ pub(super) struct Input {
     pub(super) origin: Arc<Origin>,
     framing: Framing,
     compressed: bool,
-    window: Window,
+    /// What was seen of it, where it is a data file of an export.
+    pub(super) contents: Option<Contents>,
+    pub(super) window: Window,
     pub(super) read: Arc<AtomicU64>,
 }
 
@@ -69,7 +72,8 @@ impl Input {
             Format::RowValues => Framing::RowValues(json::Json::rows()),
             Format::Whole => Framing::Whole,
         };
-        Self { name, origin: Arc::new(origin), framing, compressed: opened.compressed, window: opened.window, read: opened.read }
+        let contents = Contents::of(&name);
+        Self { name, origin: Arc::new(origin), contents, framing, compressed: opened.compressed, window: opened.window, read: opened.read }
     }
 
     /// Whether the next record can be had without waiting for more.
@@ -87,6 +91,9 @@ impl Input {
         if let Ok(Some(Framed { offset, data, arrived, damage, message, batch })) = framed {
             if let Some(batch) = batch {
                 return Ok(Some(Given::Batch(offset, batch)));
+            }
+            if let Some(contents) = &mut self.contents {
+                contents.saw(&data);
             }
             // So tools print the value of a message that has none, which is what follows a delete.
             let is_null = matches!(self.framing, Framing::RowLines | Framing::RowValues(_)) && data == "null";

@@ -20,6 +20,16 @@ const KEPT_PADDING: u64 = 64 << 10;
 /// The longest type descriptor with its length.
 const LONGEST_HEAD: usize = 11;
 
+/// The most bytes between two records that are taken for line ends: two lines, each with a carriage return.
+const LINE_ENDS: usize = 4;
+
+/// How many bytes of line ends come first, where a version marker or the end follows them: padding has neither there.
+fn delimiter(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.iter().take(LINE_ENDS).take_while(|&&byte| matches!(byte, b'\n' | b'\r')).count();
+    let rest = &bytes[length..];
+    (length > 0 && (rest.is_empty() || rest.starts_with(&VERSION_MARKER))).then_some(length)
+}
+
 /// Where a version marker begins in `bytes`.
 pub(super) fn find_version_marker(bytes: &[u8]) -> Option<usize> {
     MARKER.find(bytes)
@@ -47,8 +57,9 @@ struct Seen {
 enum Next {
     End,
     Marker,
-    /// A line feed between records, which Firehose writes when it is told to delimit them.
-    Delimiter,
+    /// So many bytes of line ends between records, which a delivery stream writes when it is told to delimit them. To a reader of Ion each is the
+    /// beginning of padding, with ten or more bytes of the next record in it.
+    Delimiter(usize),
     Padding(u64),
     Table(SymbolTable, usize),
     Value(usize),
@@ -68,8 +79,8 @@ impl IonBinary {
                     window.skip(self.lead as u64);
                     *self = Self { lead: VERSION_MARKER.len(), ..Self::default() };
                 }
-                Next::Delimiter if self.lead == 0 => window.skip(1),
-                Next::Delimiter => self.lead += 1,
+                Next::Delimiter(length) if self.lead == 0 => window.skip(length as u64),
+                Next::Delimiter(length) => self.lead += length,
                 Next::Padding(length) => {
                     self.since_marker.padding = true;
                     if self.lead > 0 && length + self.lead as u64 <= KEPT_PADDING && window.need(self.lead + length as usize) {
@@ -106,8 +117,8 @@ impl IonBinary {
         if bytes.starts_with(&VERSION_MARKER) {
             return Next::Marker;
         }
-        if bytes[0] == b'\n' && (bytes.len() == 1 || bytes[1..].starts_with(&VERSION_MARKER)) {
-            return Next::Delimiter;
+        if let Some(length) = delimiter(bytes) {
+            return Next::Delimiter(length);
         }
         if let &[0xE0, major, minor, 0xEA, ..] = bytes {
             return Next::Damage(format!("expected Ion 1.0, found the version marker of Ion {major}.{minor}"));
@@ -306,6 +317,31 @@ mod tests {
     fn a_line_feed_between_records_is_passed_over() {
         let capture = [record("a", 1), b"\n".to_vec(), record("b", 2), b"\n".to_vec()].concat();
         assert_eq!(good(&capture), [record("a", 1), record("b", 2)]);
+    }
+
+    #[test]
+    fn line_ends_of_every_kind_between_records_lose_nothing() {
+        for end in ["\n", "\r\n", "\n\n", "\r\n\r\n", "\r"] {
+            let end = end.as_bytes();
+            // Six bytes: all of it would lie in the padding that a line feed begins.
+            let short = [&VERSION_MARKER[..], &[0x21, 7]].concat();
+            let records = [record("a", 1), short.clone(), record("b", 2), short];
+            let capture: Vec<u8> = records.iter().flat_map(|record| [record, end].concat()).collect();
+            assert_eq!(good(&capture), records, "{end:?}");
+            assert_eq!(good(&capture[..capture.len() - end.len()]), records, "{end:?}");
+        }
+    }
+
+    #[test]
+    fn padding_of_ten_and_thirteen_bytes_is_padding_where_no_record_begins_in_it() {
+        for length in [0x0A, 0x0D] {
+            for content in [0, 0x0A, 0x0D, 0xE0] {
+                let pad = [&[length][..], &vec![content; usize::from(length)]].concat();
+                let padded = [&VERSION_MARKER[..], &table("a"), &pad, &value(1)].concat();
+                let capture = [padded.clone(), pad.clone(), record("b", 2), pad].concat();
+                assert_eq!(good(&capture), [padded, record("b", 2)], "{length} {content}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One Kinesis record as JSON: where its data is, and what the Base64 comes to.
 //!
-//! As the Kinesis API, its clients and Lambda events show records. Frames nothing, and never looks into the data.
+//! As the Kinesis API, its clients, Lambda events and what delivery streams could not deliver show records. Frames nothing, and never looks into the data.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -26,6 +26,11 @@ struct Record<'a> {
     arrived: Option<&'a RawValue>,
     #[serde(borrow)]
     kinesis: Option<Kinesis<'a>>,
+    /// Of a record that a delivery stream could not process or deliver (Amazon Data Firehose developer guide, "Handle data transformation failure").
+    #[serde(borrow, rename = "rawData")]
+    undelivered: Option<&'a RawValue>,
+    #[serde(borrow, rename = "arrivalTimestamp")]
+    undelivered_arrived: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
@@ -55,8 +60,8 @@ struct ByteList {
 pub(super) fn inside(json: &[u8]) -> Result<Inside, &'static str> {
     let record: Record<'_> = serde_json::from_slice(json).map_err(|_| "expected a Kinesis record as a JSON object")?;
     let of_event = record.kinesis.unwrap_or_default();
-    let raw = record.data.or(of_event.data).ok_or("expected a Kinesis record with Data, found none")?.get();
-    let arrived = record.arrived.or(of_event.arrived).and_then(|time| arrival(time.get()));
+    let raw = record.data.or(of_event.data).or(record.undelivered).ok_or("expected a Kinesis record with Data, found none")?.get();
+    let arrived = record.arrived.or(of_event.arrived).or(record.undelivered_arrived).and_then(|time| arrival(time.get()));
     // The value is borrowed from `json`, so the distance of the two is its place.
     let at = (raw.as_ptr() as usize).saturating_sub(json.as_ptr() as usize);
     if raw.starts_with('{') {
@@ -122,6 +127,7 @@ mod tests {
             for record in [
                 format!(r#"{{"Data":"YQ==","ApproximateArrivalTimestamp":{time}}}"#),
                 format!(r#"{{"approximateArrivalTimestamp":{time},"data":"YQ=="}}"#),
+                format!(r#"{{"attemptsMade":4,"arrivalTimestamp":{time},"errorCode":"Lambda.FunctionTimedOut","rawData":"YQ=="}}"#),
                 format!(r#"{{"kinesis":{{"data":"YQ==","approximateArrivalTimestamp":{time}}}}}"#),
             ] {
                 let inside = inside(record.as_bytes()).unwrap();

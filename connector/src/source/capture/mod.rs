@@ -3,6 +3,7 @@
 //! Every record is complete in itself. Damage becomes a record that says so, and reading goes on wherever the format lets it; where it does
 //! not, everything before the damage is handed out first. Never decodes a record, never reads past the length that a file had at the start.
 
+mod export;
 mod files;
 mod input;
 mod ion_binary;
@@ -31,6 +32,7 @@ use bytes::Bytes;
 use crate::error::{Error, Kind};
 use crate::record::{Fault, Message, Origin, Position, Record};
 use crate::source::scan::Page;
+use export::Contents;
 use files::{Entry, Refused};
 use input::{Given, Input};
 pub use on_failure::Batch;
@@ -130,7 +132,7 @@ impl Capture {
         self.first_broken.as_deref()
     }
 
-    /// What was passed over in a directory, and why: for a line to the user before the run.
+    /// What was passed over in a directory, and why, and what there is to say of exports: each a line for the user before the run.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -219,7 +221,12 @@ impl Capture {
                     }
                     continue;
                 }
-                Ok(None) => {}
+                Ok(None) => {
+                    if let Some(what) = input.contents.as_ref().and_then(Contents::differs) {
+                        tracing::warn!("{}: {what}", input.name);
+                        self.is_incomplete = true;
+                    }
+                }
                 Err(error) => {
                     self.first_broken.get_or_insert_with(|| input.origin.shard.clone());
                     self.broken.push(error);

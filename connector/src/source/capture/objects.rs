@@ -17,7 +17,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::sleep;
 
-use super::files::Entry;
+use super::export::is_manifest;
+use super::files::{Entry, Found};
 use crate::aws::bucket::{Bucket, Patience};
 use crate::aws::{Aws, code, deepest, why};
 use crate::error::{Error, Kind};
@@ -35,13 +36,6 @@ const TRIES: u32 = 6;
 
 /// What a folder's name ends in.
 const FOLDER: char = '/';
-
-/// The objects that a source names.
-pub(super) struct Listing {
-    pub(super) entries: Vec<Entry>,
-    /// What stands beside them and is not read, and why.
-    pub(super) notes: Vec<String>,
-}
 
 /// The bucket as it is read.
 #[derive(Debug)]
@@ -87,13 +81,13 @@ pub(super) fn refusal(error: &io::Error) -> Option<&Refusal> {
 ///
 /// # Errors
 /// No region is known, the bucket is not there or may not be listed, nothing has the prefix, or objects are archived and have to be restored first.
-pub(super) async fn list(bucket: &Bucket, aws: &Aws, credentials: Option<&SharedCredentialsProvider>) -> Result<Listing, Error> {
+pub(super) async fn list(bucket: &Bucket, aws: &Aws, credentials: Option<&SharedCredentialsProvider>) -> Result<Found, Error> {
     let help = "add ?region=… to the s3:// URL, set region under [source.aws], or AWS_REGION";
     let hasty = bucket.client(aws, credentials, Patience::Some, help).await?;
     let patient = bucket.client(aws, credentials, Patience::Long, help).await?;
     let shelf = Arc::new(Shelf { bucket: bucket.clone(), client: patient, runtime: Handle::current() });
     let prefix = &bucket.prefix;
-    let (mut entries, mut notes) = (Vec::new(), Vec::new());
+    let (mut entries, mut manifests, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = None;
     if !prefix.is_empty() && !prefix.ends_with(FOLDER) {
         // A key that is the prefix comes before all that only begin with it.
@@ -108,7 +102,7 @@ pub(super) async fn list(bucket: &Bucket, aws: &Aws, credentials: Option<&Shared
         entries.extend(entry(&shelf, object));
         let below = page(&hasty, bucket, &folder, None, Some(1)).await?.0;
         if !below.is_empty() {
-            notes.push(format!("{}: a folder beside the object of that name", bucket.object(&folder)));
+            notes.push(format!("passed over: {}: a folder beside the object of that name", bucket.object(&folder)));
         }
     } else {
         let (mut client, mut token) = (&hasty, None);
@@ -122,7 +116,11 @@ pub(super) async fn list(bucket: &Bucket, aws: &Aws, credentials: Option<&Shared
                     continue;
                 }
                 archived.see(object);
-                entries.extend(entry(&shelf, object));
+                match key {
+                    _ if is_manifest(key) => manifests.extend(entry(&shelf, object)),
+                    _ if key.ends_with(".manifest") => notes.push(format!("passed over: {}: a manifest", bucket.object(key))),
+                    _ => entries.extend(entry(&shelf, object)),
+                }
             }
             token = next;
             if token.is_none() {
@@ -139,7 +137,7 @@ pub(super) async fn list(bucket: &Bucket, aws: &Aws, credentials: Option<&Shared
         let near = first.as_ref().and_then(|first| first.key()).filter(|key| !key.starts_with(&folder));
         return Err(nothing(bucket, near));
     }
-    Ok(Listing { entries, notes })
+    Ok(Found { entries, manifests, notes })
 }
 
 /// One page of the list of objects, and where the next one begins.

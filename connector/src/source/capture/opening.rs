@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use tokio::task::spawn_blocking;
 
-use super::files::{self, Entry, Opened, Refused};
+use super::export::{self, Arranged};
+use super::files::{self, Entry, Found, Opened, Refused};
 use super::input::Input;
 use super::{Capture, objects};
 use crate::aws::bucket::Bucket;
@@ -37,8 +38,8 @@ impl Capture {
         if bound == Bound::Never {
             return Err(Error::usage(format!("{source} is a captured stream: it ends, and cannot be followed")).help("read it with sync"));
         }
-        let (entries, notes) = files::find(source)?;
-        Self::begin(source.to_owned(), entries, notes, from)
+        let found = files::find(source)?;
+        Self::begin(source.to_owned(), found, from)
     }
 
     /// Opens a captured stream in a bucket: the object of that key, or all in the folder of that name. `from` as of [`open_from`](Self::open_from).
@@ -55,17 +56,15 @@ impl Capture {
         credentials: Option<&SharedCredentialsProvider>,
         from: impl FnOnce(&[Listed]) -> Result<Place, Error> + Send + 'static,
     ) -> Result<Self, Error> {
-        let objects::Listing { entries, notes } = objects::list(bucket, aws, credentials).await?;
+        let found = objects::list(bucket, aws, credentials).await?;
         let named = Bucket { reach: Reach::default(), ..bucket.clone() }.to_string();
-        spawn_blocking(move || Self::begin(named, entries, notes, from)).await.map_err(|_| panicked())?
+        spawn_blocking(move || Self::begin(named, found, from)).await.map_err(|_| panicked())?
     }
 
-    fn begin(
-        source: String,
-        entries: Vec<Entry>,
-        notes: Vec<String>,
-        from: impl FnOnce(&[Listed]) -> Result<Place, Error>,
-    ) -> Result<Self, Error> {
+    fn begin(source: String, found: Found, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Self, Error> {
+        let Found { entries, manifests, mut notes } = found;
+        let Arranged { entries, notes: of_exports, is_incomplete } = export::arrange(entries, manifests);
+        notes.extend(of_exports);
         let listed: Vec<Listed> = entries.iter().filter_map(Entry::listed).collect();
         let place = from(&listed)?;
         if place != (Place { file: 0, offset: 0 }) && listed.len() < entries.len() {
@@ -86,7 +85,7 @@ impl Capture {
             from: listed.get(place.file).map(|file| (file.name.clone(), place.offset)).filter(|_| place.offset > 0),
             rereading: None,
             reread: VecDeque::new(),
-            is_incomplete: false,
+            is_incomplete,
             strangers: Strangers::default(),
         };
         for entry in entries.into_iter().skip(place.file) {
@@ -98,7 +97,7 @@ impl Capture {
         let Self { source, notes, .. } = &capture;
         let what = match notes.len() {
             0 => format!("{source} is an empty directory"),
-            _ => format!("{source} is a directory without a captured stream; passed over: {}", notes.join(", ")),
+            _ => format!("{source} is a directory without a captured stream; {}", notes.join(", ")),
         };
         Err(Error::new(Kind::Source, what).help("name the directory or file that holds the captured stream"))
     }
@@ -117,7 +116,7 @@ impl Capture {
         match (entry.open(), &entry) {
             (Err(Refused::Unreadable(error)), _) => return Err(files::unreadable(&self.label(&entry), &error)),
             (Err(Refused::NotACapture(found)), Entry::File { name, .. }) if !name.is_empty() => {
-                self.notes.push(format!("{name}: {found}"));
+                self.notes.push(format!("passed over: {name}: {found}"));
                 return Ok(());
             }
             (Err(Refused::NotACapture(found)), _) => {

@@ -27,6 +27,9 @@ const BLOCK_FIELDS: [&[u8]; 2] = [b"blockAddress", b"transactionId"];
 /// Fields by which Kinesis records and lists of them are known.
 const KINESIS_FIELDS: [&[u8]; 6] = [b"Records", b"records", b"Data", b"data", b"kinesis", b"KinesisBatchInfo"];
 
+/// Fields that records have together that a delivery stream could not process or deliver.
+const UNDELIVERED_FIELDS: [&[u8]; 2] = [b"attemptsMade", b"rawData"];
+
 /// Fields by which row changes of Lindorm and Debezium are known; `data` alone is no sign, as Kinesis records have one too. Those with
 /// underscores are what is left of a change that was unwrapped: the codec says more of it than a file could.
 const ROW_FIELDS: [&[u8]; 7] = [b"op", b"payload", b"schema", b"before", b"after", b"__op", b"__deleted"];
@@ -169,7 +172,8 @@ fn object(text: &[u8], line: &[u8], trusted: bool) -> Option<Format> {
         return Some(if value(line, 0) == Ok(line.len()) { Format::RowLines } else { Format::RowValues });
     }
     if json {
-        return has(&KINESIS_FIELDS).then_some(Format::Json);
+        let is_undelivered = UNDELIVERED_FIELDS.iter().all(|field| names.contains(field));
+        return (is_undelivered || has(&KINESIS_FIELDS)).then_some(Format::Json);
     }
     // An Ion struct with other fields may be damaged or of a kind not known yet; only the beginning of a file makes it a capture.
     (trusted && !names.is_empty()).then_some(Format::IonText)
@@ -276,6 +280,7 @@ mod tests {
             ("{\"requestContext\":{\"data\":1},\"version\":\"1.0\",\"KinesisBatchInfo\":{", Format::Json),
             ("{\"MillisBehindLatest\":0,\"Records\":[]}", Format::Json),
             ("[{\"Data\":\"4AEA6g==\"}]", Format::Json),
+            ("{\"attemptsMade\":4,\"errorCode\":\"x\",\"rawData\":\"4AEA6g==\"}\n", Format::Json),
             ("\"4AEA6g==\"", Format::Json),
             ("4AEA6g==", Format::Json),
             ("84mawgoCazE=\n", Format::Json),
@@ -305,6 +310,7 @@ mod tests {
             "# A title\n\nSome text.",
             "hello",
             "{\"name\":\"x\",\"version\":\"1\"}",
+            "{\"rawData\":\"x\"}",
             "{\"name\":\"x\",\"blockAddress\":{}}",
             "id,version\n1,2\n",
             "<xml/>",
