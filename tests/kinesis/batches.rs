@@ -31,6 +31,7 @@ macro_rules! on_both {
 
 on_both! {
     the_records_of_a_batch_are_read_again_from_its_stream_and_no_others,
+    a_batch_whose_size_is_said_to_be_none_is_read_by_its_numbers,
     a_batch_that_the_stream_does_not_hold_any_more_is_told_of_and_costs_no_other,
     a_stream_that_is_not_there_is_told_of_and_costs_no_other_batch,
 }
@@ -81,6 +82,13 @@ fn the_records_of_a_batch_are_read_again_from_its_stream_and_no_others(emulator:
     let found = folder.revsync(&["--json", "search", "x", "--to", "local:index.db"]).out;
     let ids: Vec<bool> = (0..10).map(|id| found.contains(&format!("\"id-{id}\""))).collect();
     assert_eq!(ids, [false, false, true, true, true, true, false, true, true, false], "{found}");
+}
+
+fn a_batch_whose_size_is_said_to_be_none_is_read_by_its_numbers(emulator: &'static Emulator) {
+    let (stream, shard, numbers) = stream(emulator, "sizeless");
+    let none = document(&stream.arn(), &shard, &numbers[2], &numbers[4], 0);
+    let done = sync(emulator, &Folder::new(), &none.to_string());
+    assert_eq!((done.exit, done.count("received"), done.count("indexed")), (0, 3, 3), "{}", done.err);
 }
 
 fn a_batch_that_the_stream_does_not_hold_any_more_is_told_of_and_costs_no_other(emulator: &'static Emulator) {

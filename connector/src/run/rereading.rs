@@ -68,7 +68,7 @@ impl Streams {
         // What begins inside of an aggregate begins at its record: no other place does.
         let position = Position::Sequence { number: start, sub: Some(0) };
         let mut reader = kinesis.reader(&batch.shard_id, Begin::After { position });
-        let most = batch.batch_size.and_then(|size| usize::try_from(size).ok()).unwrap_or(MOST_RECORDS);
+        let most = batch.batch_size.and_then(|size| usize::try_from(size).ok()).unwrap_or(MOST_RECORDS).max(1);
         let (mut read, mut since) = (Progress::default(), Instant::now());
         loop {
             let had = read.records.len();
