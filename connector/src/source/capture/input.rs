@@ -87,7 +87,14 @@ impl Input {
 
     /// The next record, or what stands for some; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Given>, Error> {
-        let framed = self.framing.next(&mut self.window);
+        let mut framed = self.framing.next(&mut self.window);
+        if self.window.failed()
+            && self.window.bytes().is_empty()
+            && framed.as_ref().is_ok_and(|last| last.as_ref().is_some_and(|last| last.damage.is_some()))
+        {
+            // What is damaged is the input: the rest of it may come with the next reading.
+            framed = Ok(None);
+        }
         if let Ok(Some(Framed { offset, data, arrived, damage, message, batch })) = framed {
             if let Some(batch) = batch {
                 return Ok(Some(Given::Batch(offset, batch)));
@@ -138,6 +145,8 @@ fn whole(window: &mut Window) -> Result<Option<Framed>, Broken> {
     while window.more() {}
     match window.bytes().len() {
         0 => Ok(None),
+        // No record says where it ends.
+        _ if window.failed() => Ok(None),
         length if length <= VALUE_LIMIT => Ok(Some(Framed::new(window.offset(), window.take(length)))),
         _ => Err(Broken::at(window.offset(), "expected one record of at most 16 MiB, found more")),
     }

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -231,6 +233,33 @@ fn a_cut_off_gzip_file_gives_everything_before_and_says_so() {
     assert!(records.len() > 20, "only {} records", records.len());
     assert!(records.iter().all(|r| r.damage.is_none()));
     assert!(error.unwrap().what.contains("is damaged or cut off after byte"));
+}
+
+#[test]
+fn a_line_in_which_a_gzip_file_is_cut_off_is_not_taken_for_a_record() {
+    let row = |number: u64| PUT.replace("\"ts\":1", &format!("\"ts\":{}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+    let base64 = |number: u64| {
+        STANDARD.encode([&[0xE0, 1, 0, 0xEA, 0x88][..], &number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()[..]].concat())
+    };
+    let forms: [&dyn Fn(u64) -> String; 3] = [&row, &|number| format!(r#"{{"Data":"{}"}}"#, base64(number)), &base64];
+    for (form, line) in forms.into_iter().enumerate() {
+        let lines = |count: u64| (0..count).map(|number| line(number) + "\n").collect::<String>();
+        let (_directory, path) = file(lines(2000).as_bytes());
+        let whole: Vec<Bytes> = good(&path);
+        let packed = gz(lines(2000).as_bytes());
+        for cut in [packed.len() / 3, packed.len() / 2, packed.len() - 40, packed.len() - 4] {
+            let (_directory, path) = file(&packed[..cut]);
+            let (records, error) = read(&path, 1 << 20);
+            assert!(error.is_some_and(|error| error.what.contains("is damaged or cut off")), "{form} {cut}");
+            let damaged = records.iter().find(|record| record.damage.is_some());
+            assert!(damaged.is_none() && !records.is_empty(), "{form} {cut}: {damaged:?}");
+            assert!(records.iter().map(|record| &record.data).eq(&whole[..records.len()]), "{form} {cut}");
+        }
+        // Only what stands behind its content is missing.
+        let without_end = gz(lines(3).trim_end().as_bytes());
+        let (_directory, path) = file(&without_end[..without_end.len() - 4]);
+        assert!(read(&path, 1 << 20).0.len() >= 2, "{form}");
+    }
 }
 
 #[test]

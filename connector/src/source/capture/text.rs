@@ -2,6 +2,8 @@
 //!
 //! Knows nothing of what a line means.
 
+use serde::de::IgnoredAny;
+
 use super::Framed;
 use super::window::{VALUE_LIMIT, Window};
 
@@ -54,7 +56,12 @@ pub(super) fn skip_blanks(window: &mut Window) -> bool {
     false
 }
 
-/// The next line that is not blank, as a record; one above the limit is cut and damaged.
+fn is_object(line: &[u8]) -> bool {
+    line.starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(line).is_ok()
+}
+
+/// The next line that is not blank, as a record; one above the limit is cut and damaged. Where the input failed inside
+/// a line, there is none.
 pub(super) fn next_line(window: &mut Window) -> Option<Framed> {
     if !skip_blanks(window) {
         return None;
@@ -63,6 +70,10 @@ pub(super) fn next_line(window: &mut Window) -> Option<Framed> {
     loop {
         let length = rest_of_line(window.bytes());
         if length < window.bytes().len() && length <= VALUE_LIMIT || !window.more() && window.at_end(length) {
+            if window.failed() && window.bytes().len() == length && !is_object(window.bytes()) {
+                // Nothing says that the rest of the line does not follow.
+                return None;
+            }
             let line = window.take(length);
             let trimmed = line.trim_ascii_end().len();
             return Some(Framed::new(offset, line.slice(..trimmed)));

@@ -97,6 +97,11 @@ impl Window {
         Box::new(buffered.chain(self.input))
     }
 
+    /// Whether the input ended before its end.
+    pub(super) fn failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// Why the input ended before its end, where it did.
     pub(super) fn take_failure(&mut self) -> Option<io::Error> {
         self.failure.take()
