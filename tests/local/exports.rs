@@ -185,3 +185,24 @@ fn a_manifest_that_was_gzipped_with_its_export_is_still_the_manifest() {
     let done = sync(&folder, "export");
     assert!(done.exit == 1 && done.err.contains(": 1 of the 4 files that "), "{done:?}");
 }
+
+#[test]
+fn a_repair_from_a_part_of_an_export_brings_no_deleted_document_back() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("export")).unwrap();
+    folder.write("export/e.started.manifest", "");
+    folder.write("export/1.ion", [revision("T", "gone", 0, Some("{A:1}")), revision("T", "kept", 0, Some("{A:1}"))].concat());
+    folder.write("export/2.ion", revision("T", "gone", 1, None));
+    assert_eq!(sync(&folder, "export").count("deleted"), 0);
+    let whole = std::fs::read(folder.path().join("export/2.ion")).unwrap();
+    std::fs::remove_file(folder.path().join("export/2.ion")).unwrap();
+    let done = folder.revsync(&["verify", "export", "--repair"]);
+    assert_eq!(done.exit, 1, "{done:?}");
+    assert!(done.out.contains("1 missing documents stay so") && done.out.contains("could not be read completely"), "{done:?}");
+    folder.write("export/2.ion", whole);
+    let done = folder.revsync(&["--json", "verify", "export"]);
+    assert!(done.out.contains("\"resurrected\":0") && done.out.contains("\"missing\":0"), "{done:?}");
+    std::fs::remove_file(folder.path().join("export/2.ion")).unwrap();
+    let forced = folder.revsync(&["verify", "export", "--repair", "--force"]);
+    assert!(forced.out.contains("was made to forget them"), "{forced:?}");
+}

@@ -51,8 +51,9 @@ verify again a moment later. Nothing shows as foreign or ahead because it came m
 
 A repair deletes what is foreign, unless the stream may not have everything: records that cannot be
 used, a topic that does not begin at offset 0, a stream older than its retention, an index of which
-more than half is foreign. Then it says so and leaves them; --force deletes them all the same. What
-the index refuses becomes a dead letter.
+more than half is foreign. Then it says so and leaves them; --force deletes them all the same. Nor does
+the index forget a delete that it remembers, where the source could not be read completely. What the
+index refuses becomes a dead letter.
 
 What it costs: one read of the source, one of the indices, and room for each document's id and version
 (with --repair for its record too) in a temporary file beyond some 30 MiB of memory. The file is in the

@@ -1,7 +1,7 @@
 //! The repair: exactly the operations that mend what was found, through the line that delivers everything.
 //!
 //! What is foreign is deleted only where there is no doubt that the stream has everything, or where that was said. An index that remembers a delete at a
-//! higher version than it should is made to forget, and then told anew of every delete that the stream has.
+//! higher version than it should is made to forget, under the same condition, and then told anew of every delete that the stream has.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Repair {
     pub deliver: Deliver,
     /// What deletes are in each index.
     pub deletes: IndexDeletes,
-    /// Foreign documents are deleted although they may be none.
+    /// Foreign documents are deleted although they may be none, and deletes are forgotten that the stream may have.
     pub force: bool,
 }
 
@@ -65,6 +65,9 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
             // Nothing is held, and what should be was refused as older than something: a delete is remembered.
             let refused = repair.deliver.counts().stale > stale;
             forgotten = if refused { self.with_missing()? } else { BTreeSet::new() };
+            if !repair.force {
+                self.remember(&mut forgotten, findings)?;
+            }
             if forgotten.is_empty() {
                 return Ok(());
             }
@@ -174,6 +177,25 @@ impl<P: FnMut(Step<'_>) + Send> Verifying<P> {
             }
         }
         Ok(found)
+    }
+
+    /// Takes out the indices that are not to forget: where not all of the source could be read, what is missing may be what the rest deletes.
+    fn remember(&self, forgotten: &mut BTreeSet<Index>, findings: &mut Findings) -> Result<(), Error> {
+        let why = match (self.folding.read.unusable, findings.is_complete) {
+            (1.., _) => "the source has records that cannot be used, and these may be deletes",
+            (_, false) => "the source could not be read completely",
+            _ => return Ok(()),
+        };
+        for index in std::mem::take(forgotten) {
+            let (name, missing) = (self.fold.name(index), self.fold.count_in(Class::Missing, index)?);
+            let remark = format!(
+                "{name}: {missing} missing documents stay so: the index remembers deletes at higher versions, and {why}; --force makes it forget them"
+            );
+            if !findings.remarks.contains(&remark) {
+                findings.remarks.push(remark);
+            }
+        }
+        Ok(())
     }
 
     async fn forget(&mut self, index: Index, findings: &mut Findings) -> Result<(), Error> {
