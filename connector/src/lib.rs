@@ -43,7 +43,7 @@
 //! | | |
 //! |---|---|
 //! | [`record`], [`revision`], [`operation`] | the nouns; plain data |
-//! | [`codec`] | pure: bytes to revisions. KPL aggregates, Ion, QLDB stream records, row changes of Lindorm and Debezium |
+//! | [`codec`] | pure: bytes to revisions. KPL aggregates, Ion, QLDB stream records and journal blocks, row changes of Lindorm and Debezium |
 //! | [`plan`] | pure: every decision. Names, mapping, filters, batches, outcomes, retries, limits, bounds, the ledger, the fold |
 //! | [`source`] | edge: the records of a shard, in their order |
 //! | [`sink`] | edge: operations in, replies out. OpenSearch, the local index, bulk lines |

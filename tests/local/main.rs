@@ -8,6 +8,7 @@ mod conformance;
 mod command;
 
 mod archive;
+mod audit;
 mod bulk_file;
 mod cells;
 mod checkpoint_commands;
@@ -20,6 +21,7 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod exports;
 mod fold;
 mod guides;
 mod histories;

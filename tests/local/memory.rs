@@ -273,3 +273,26 @@ fn a_query_of_a_record_that_expands_to_many_large_documents_never_has_it_as_a_wh
         assert!(peak <= BOUND, "{} MiB, may take {}", peak / MIB, BOUND / MIB);
     }
 }
+
+#[test]
+fn the_blocks_of_a_long_journal_stay_below_the_bound() {
+    let folder = Folder::new();
+    let size = if std::env::var_os("REVSYNC_TEST_LONG").is_some_and(|value| value == "1") { 1_000_000 } else { 20_000 };
+    let mut out = std::io::BufWriter::new(std::fs::File::create(folder.path().join("s.ion")).unwrap());
+    for number in 0..size {
+        // Every second block is missing, and so its revision waits for it.
+        let place = format!(r#"blockAddress:{{strandId:"7sWdNf0uQxB4mJkTzL1eRg",sequenceNo:{number}}}"#);
+        let hash = STANDARD.encode(format!("{number:032}"));
+        if number % 2 == 0 {
+            let hashes = format!("blockHash:{{{{{hash}}}}},previousBlockHash:{{{{{hash}}}}}");
+            let summaries = format!(r#"revisionSummaries:[{{hash:{{{{{hash}}}}},documentId:"d{number}"}}]"#);
+            writeln!(out, r#"{{recordType:"BLOCK_SUMMARY",payload:{{{place},transactionId:"t",{hashes},{summaries}}}}}"#).unwrap();
+        }
+        let revision = format!(r#"{{{place},hash:{{{{{hash}}}}},metadata:{{id:"d{number}",version:0}}}}"#);
+        writeln!(out, r#"{{recordType:"REVISION_DETAILS",payload:{{revision:{revision}}}}}"#).unwrap();
+    }
+    drop(out);
+    let (report, peak) = measured(&folder, &["journal", "s.ion"]);
+    assert_eq!((&report["blocks"], &report["revisions_without_block"]), (&json!(size / 2), &json!(size / 2)), "{report}");
+    assert!(peak < 64 * MIB, "took {} MiB", peak / MIB);
+}

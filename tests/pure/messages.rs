@@ -13,6 +13,8 @@ use revsync::store::dead_letters::{DeadLetter, DeadLetters, FORMAT_VERSION, Plac
 
 use crate::command::{Folder, revision};
 use crate::golden::assert_golden;
+#[cfg(feature = "local")]
+use crate::ledger::{Ledger, Output, sealed};
 
 /// One command as a person sees it: what was typed, what came out where, and the exit code.
 fn transcript(folder: &Folder, arguments: &[&str], set: &[(&str, &str)]) -> String {
@@ -33,7 +35,7 @@ fn transcript(folder: &Folder, arguments: &[&str], set: &[(&str, &str)]) -> Stri
 #[test]
 fn help_is_the_golden_file() {
     let folder = Folder::new();
-    let commands: [&[&str]; 23] = [
+    let commands: [&[&str]; 25] = [
         &["--help"],
         &["sync", "--help"],
         &["kcl", "--help"],
@@ -41,6 +43,8 @@ fn help_is_the_golden_file() {
         &["search", "--help"],
         &["query", "--help"],
         &["verify", "--help"],
+        &["journal", "--help"],
+        &["verify-journal", "--help"],
         &["mapping", "--help"],
         &["setup", "--help"],
         &["check", "--help"],
@@ -335,4 +339,55 @@ async fn search_finds_documents_as_grep_finds_lines() {
     said.push_str(&here(&["search", "?"]));
     said.push_str(&here(&["check", "-"]));
     assert_golden("messages/search.txt", &said);
+}
+
+/// What a command says, without the time that it took.
+fn timeless(said: &str) -> String {
+    let line = |line: &str| match line.strip_suffix(" s)").and_then(|line| line.rsplit_once(", ")) {
+        Some((before, _)) => format!("{before}, 0.0 s)"),
+        None => line.to_owned(),
+    };
+    said.lines().map(|text| line(text) + "\n").collect()
+}
+
+#[cfg(feature = "local")]
+#[test]
+fn what_the_audit_of_a_journal_says_is_the_golden_file() {
+    let folder = Folder::new();
+    let export = |name: &str, ledger: &Ledger, output| {
+        for (at, file) in ledger.export(&folder.path().join(".bucket"), output, 10).iter().enumerate() {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+            std::fs::rename(file, folder.path().join(name).join(at.to_string())).unwrap();
+        }
+    };
+    let good = Ledger::new(1, 40);
+    export("export", &good, Output::IonText);
+    export("json", &good, Output::Json);
+    let mut gaps = good.part(3..40);
+    gaps.blocks.drain(10..13);
+    gaps.blocks.remove(5);
+    export("gaps", &gaps, Output::IonBinary);
+    let mut changed = Ledger::new(2, 20);
+    let value = changed.blocks[7].value.to_string().replace("VIN: \"", "VIN: \"9").replace("Name: \"", "Name: \"9");
+    changed.blocks[7].value = ion_rs::Element::read_one(value).unwrap();
+    changed.blocks[12].value = sealed(&changed.blocks[12].value, &[7; 32]);
+    export("changed", &changed, Output::IonBinary);
+    let stream = changed.stream();
+    folder.write(
+        "stream.10n",
+        stream.iter().enumerate().filter(|(at, _)| at % 9 != 5).flat_map(|(_, record)| record.clone()).collect::<Vec<u8>>(),
+    );
+    let mut said = String::new();
+    for arguments in [
+        ["journal", "export"],
+        ["journal", "gaps"],
+        ["journal", "stream.10n"],
+        ["verify-journal", "export"],
+        ["verify-journal", "json"],
+        ["verify-journal", "changed"],
+        ["verify-journal", "stream.10n"],
+    ] {
+        said.push_str(&transcript(&folder, &arguments, &[]));
+    }
+    assert_golden("messages/journal.txt", &timeless(&said));
 }

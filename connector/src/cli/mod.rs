@@ -3,6 +3,8 @@
 //! Builds the parts and hands them over; holds no decision about records, revisions or operations. Exit codes are said in one place,
 //! `error::Exit`.
 
+#[cfg(feature = "local")]
+mod audit;
 mod check;
 mod checkpoints;
 mod completions;
@@ -10,6 +12,7 @@ mod config;
 mod dead_letters;
 mod explain;
 mod health;
+mod journal;
 mod kcl;
 mod line;
 mod log;
@@ -30,6 +33,7 @@ mod sync;
 mod table;
 mod terminal;
 mod verify;
+mod verify_journal;
 
 pub use log::may_be_told;
 pub use options::Global;
@@ -103,6 +107,8 @@ pub enum Command {
     Setup(setup::Arguments),
     Check(check::Arguments),
     Verify(verify::Arguments),
+    Journal(journal::Arguments),
+    VerifyJournal(verify_journal::Arguments),
     Sweep(sweep::Arguments),
     Config(config::Arguments),
     DeadLetters(dead_letters::Arguments),
@@ -201,9 +207,9 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     let format = log_format(&cli.global, environment);
     log::start(&cli.global, format, cli.command.lives_on(), &context.terminal, environment);
     let done = match &cli.command {
-        Command::Sync(arguments) => sync::run(arguments, &context).await,
+        Command::Sync(arguments) => Box::pin(sync::run(arguments, &context)).await,
         #[cfg(any(feature = "kafka", feature = "kinesis"))]
-        Command::Run(arguments) => run::run(arguments, &context).await,
+        Command::Run(arguments) => Box::pin(run::run(arguments, &context)).await,
         Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,
         Command::Query(arguments) => Box::pin(query::run(arguments, &context)).await,
@@ -212,6 +218,8 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
         Command::Setup(arguments) => setup::run(arguments, &context).await,
         Command::Check(arguments) => check::run(arguments, &context).await,
         Command::Verify(arguments) => Box::pin(verify::run(arguments, &context)).await,
+        Command::Journal(arguments) => journal::run(arguments, &context).await,
+        Command::VerifyJournal(arguments) => verify_journal::run(arguments, &context).await,
         Command::Sweep(arguments) => sweep::run(arguments, &context).await,
         Command::Config(arguments) => config::run(arguments, &context),
         Command::DeadLetters(arguments) => dead_letters::run(arguments, &context).await,

@@ -1,10 +1,11 @@
-//! Bytes to revisions, pure. A record of any kind goes in; units come out, each a revision, a reason to skip, or a fault.
+//! Bytes to revisions, pure. A record of any kind goes in; units come out, each a revision, a block of a journal, a reason to skip, or a fault.
 //!
 //! Never panics on any input, never reads anything but its arguments. Never holds more than one unit at a time of a record, and beside a document
 //! of at most [`DOCUMENT_LIMIT`](ion_json::DOCUMENT_LIMIT) bytes no more than some MiB, whatever the record: what a record may define or repeat is
 //! limited ([`MAX_SYMBOLS`](ion_symbols::MAX_SYMBOLS), [`MAX_FIELDS`](ion_json::MAX_FIELDS), [`MAX_FAULTS`], and for Ion text
 //! [`MAX_TEXT_VALUES`](ion_text::MAX_TEXT_VALUES)) far above what any producer writes. What is beyond is a fault that says so.
 
+pub mod audit;
 mod choices;
 mod column;
 mod debezium;
@@ -41,7 +42,7 @@ pub use choices::{ColumnType, Format, Journal, Metadata, Rows, TableOptions, Ver
 use kpl::{Contents, SubRecord};
 use repeated_tables::RepeatedTables;
 
-/// One counted unit: a revision, or a record that carries none.
+/// One counted unit: a revision, a block, or a record that carries none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unit {
     /// The sub-sequence number, where the record was an aggregate.

@@ -20,6 +20,7 @@ use super::{Content, Decoder, MAX_FAULTS, ion_timestamp, revision_hash, surrogat
 use crate::metrics::{Notes, Skip};
 use crate::record::Fault;
 use block::is_block;
+pub(super) use json_block::with_decimals;
 use revision::unusable;
 use revisions::{Apart, Revisions};
 

@@ -5,8 +5,8 @@
 
 use ion_rs::v1_0::Binary;
 use ion_rs::{Element, ElementReader as _, Reader};
-use sha2::{Digest, Sha256};
 
+use super::audit::hash::{Hash, dot};
 use super::ion_binary::{self, Type, Value};
 use super::ion_json::MAX_DEPTH;
 use super::ion_text::guarded;
@@ -77,18 +77,11 @@ pub(super) fn verify(
         Change::Put(_) => hash_of("data")?,
         _ => data_hash.unwrap_or_default().to_vec(),
     };
-    if dot(&metadata, &data) == stated {
+    if dot(&Hash::new(metadata), &Hash::new(data)).as_bytes() == stated {
         notes.hashes_verified += 1;
         return Ok(());
     }
     notes.hashes_mismatched += 1;
     let reason = "expected the revision's hash to follow from its metadata and data, found another one: its content was changed";
     Err(Fault::new("hash_mismatch", reason))
-}
-
-/// The SHA-256 of two hashes, the smaller one first, compared as signed bytes from the last byte to the first.
-fn dot(a: &[u8], b: &[u8]) -> Vec<u8> {
-    let signed = |hash: &[u8]| hash.iter().rev().map(|byte| *byte as i8).collect::<Vec<_>>();
-    let (first, second) = if signed(a) <= signed(b) { (a, b) } else { (b, a) };
-    Sha256::new().chain_update(first).chain_update(second).finalize().to_vec()
 }

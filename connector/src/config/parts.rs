@@ -13,7 +13,7 @@ use super::units::Span;
 use crate::codec::Rows;
 use crate::error::Error;
 use crate::plan::deletes::of_rows;
-use crate::plan::journal;
+use crate::plan::journal::index;
 use crate::plan::mapping::{Deletes, Mode};
 use crate::plan::names::default_index;
 use crate::sink::opensearch;
@@ -84,7 +84,7 @@ impl Settings {
     /// # Errors
     /// A mapping's file cannot be read, is no JSON object, or belongs to a rule whose index cannot be told.
     pub fn mappings(&self) -> Result<HashMap<String, Value>, Error> {
-        let mut mappings: HashMap<_, _> = self.journal.index.iter().map(|index| (index.clone(), journal::body())).collect();
+        let mut mappings: HashMap<_, _> = self.journal.index.iter().map(|index| (index.clone(), index::body())).collect();
         for rule in &self.tables {
             let Some(path) = &rule.mapping else { continue };
             let refuse = |what: String| Error::usage(format!("[[table]] {:?}: mapping {}: {what}", rule.name, path.display()));

@@ -19,6 +19,8 @@ mod gate;
 pub mod history;
 pub mod http;
 mod intake;
+#[cfg(feature = "local")]
+pub mod journal;
 pub mod kcl;
 #[cfg(feature = "kinesis")]
 pub mod keeper;

@@ -1,4 +1,4 @@
-//! What must survive a restart: dead letters and checkpoints; and what is too much for memory: the fold of a stream.
+//! What must survive a restart: dead letters and checkpoints; and what is too much for memory: the fold of a stream, the blocks of a journal.
 //!
 //! Decides nothing about what is stored, and reads no clock.
 
@@ -7,3 +7,5 @@ pub mod dead_letters;
 mod disk;
 #[cfg(feature = "local")]
 pub mod fold;
+#[cfg(feature = "local")]
+pub mod journal;

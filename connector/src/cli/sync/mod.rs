@@ -33,6 +33,8 @@ Examples:
       into the local index revsync.db; then: revsync search TEXT
   revsync sync capture/ --to https://search.example.com --username revsync --ca-file ca.pem
       a folder of captured files into OpenSearch; the password is in REVSYNC_PASSWORD
+  revsync sync 's3://example-exports/ledger?region=eu-west-1' --to https://search.example.com --auth aws
+      all objects in a folder of a bucket: captures, or a journal export with its manifests
   gunzip -c records.json.gz | revsync sync - --to bulk:- | head
       see the exact bulk lines
   revsync sync 'kinesis://ledger?region=eu-west-1' --to https://search.example.com --auth aws

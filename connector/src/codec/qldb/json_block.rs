@@ -34,7 +34,7 @@ fn is_json_block(text: &str) -> bool {
 }
 
 /// JSON with `d` where a number has its exponent, which is how Ion text writes a decimal.
-fn with_decimals(json: &str) -> String {
+pub(in crate::codec) fn with_decimals(json: &str) -> String {
     let mut ion = String::with_capacity(json.len());
     let mut rest = json;
     while let Some((before, behind)) = rest.split_once('"') {

@@ -136,7 +136,7 @@ pub async fn verify(
         stop,
         progress,
     };
-    let result = verifying.run(repair, findings).await;
+    let result = Box::pin(verifying.run(repair, findings)).await;
     findings.read = verifying.folding.read;
     result
 }
