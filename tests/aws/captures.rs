@@ -1,6 +1,7 @@
 //! Captured streams in a bucket, read by the command.
 
 use std::io::Write;
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -8,6 +9,7 @@ use revsync::sink::local::Local;
 
 use crate::aws::{CREDENTIALS, Emulator, REGION, emulator};
 use crate::command::{Done, Folder, revision};
+use crate::ledger::{Ledger, OUTPUTS};
 
 /// Runs the command as one who may use the emulator.
 fn revsync(folder: &Folder, arguments: &[&str]) -> Done {
@@ -122,9 +124,52 @@ fn a_dead_letter_names_the_object_that_it_came_from() {
     let letter: serde_json::Value = serde_json::from_slice(&folder.read("revsync-dead-letters.jsonl")).unwrap();
     assert_eq!(
         (&letter["origin"]["stream"], &letter["origin"]["shard"]),
-        (&format!("s3://{bucket}/x").into(), &"x/y/c.ion".into()),
+        (&format!("s3://{bucket}").into(), &"x/y/c.ion".into()),
         "{letter}"
     );
+}
+
+#[test]
+fn an_export_in_a_bucket_is_read_in_the_order_of_its_manifest_and_what_is_missing_is_said() {
+    let Some(emulator) = emulator() else { return };
+    let ledger = Ledger::new(3, 40);
+    for output in OUTPUTS {
+        let (on_disk, in_bucket) = (Folder::new(), Folder::new());
+        let bucket = emulator.bucket(&emulator.name("exports"));
+        let root = on_disk.path().join("export");
+        let files = ledger.export(&root, output, 9);
+        let key = |path: &Path| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => emulator.put(&bucket, &key(&path), &std::fs::read(&path).unwrap()),
+                }
+            }
+        }
+        let local = revsync(&on_disk, &["--json", "sync", "export"]).balanced();
+        let source = source(emulator, &bucket, "journal.v1");
+        let synced = revsync(&in_bucket, &["--json", "sync", &source]).balanced();
+        assert_eq!((synced.exit, synced.err.as_str()), (0, ""), "{output:?}: {synced:?}");
+        for name in ["received", "indexed", "deleted", "stale", "compacted"] {
+            assert_eq!(synced.count(name), local.count(name), "{output:?}: {name}");
+        }
+        let explained = revsync(&in_bucket, &["--json", "explain", &source]);
+        let mut origins: Vec<String> = Vec::new();
+        for line in explained.out.lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            origins.push(line["origin"].as_str().unwrap().to_owned());
+        }
+        origins.dedup();
+        assert_eq!(origins, files.iter().map(|file| key(file)).collect::<Vec<_>>(), "{output:?}");
+
+        let (status, _) = emulator.request("DELETE", &format!("/{bucket}/{}", key(&files[2])), &[], b"");
+        assert_eq!(status, 204);
+        let missing = revsync(&Folder::new(), &["--json", "sync", &source]).balanced();
+        let said = format!("1 of the {} files that", files.len());
+        assert!(missing.exit == 1 && missing.err.contains(&said) && missing.err.contains(&key(&files[2])), "{missing:?}");
+    }
 }
 
 #[test]

@@ -10,6 +10,9 @@ mod command;
 mod commands;
 #[path = "../support/dice.rs"]
 mod dice;
+mod interrupted;
+#[path = "../support/ledger.rs"]
+mod ledger;
 mod letters;
 #[path = "../support/line.rs"]
 mod line;
@@ -22,6 +25,8 @@ mod privacy;
 mod qldb_stream;
 #[path = "../support/scripted_aws.rs"]
 mod scripted_aws;
+#[path = "../support/scripted_bucket.rs"]
+mod scripted_bucket;
 #[path = "../support/scripted_opensearch.rs"]
 mod scripted_opensearch;
 #[path = "../support/scripted_sink.rs"]

@@ -133,7 +133,8 @@ fn of_one_version_the_last_stands_where_the_clock_can_tie() {
 fn changes_of_cells_are_all_sent() {
     let folder = Folder::new();
     let change = |ts: u32, column: &str| {
-        format!(r#"{{"op":"Put","table":"shop.item","ts":{ts},"data":[{{"name":"sku","value":"MX"}},{{"name":"{column}","value":7}}]}}"#) + "\n"
+        format!(r#"{{"op":"Put","table":"shop.item","ts":{ts},"data":[{{"name":"sku","value":"MX"}},{{"name":"{column}","value":7}}]}}"#)
+            + "\n"
     };
     folder.write("changes.jsonl", [change(10, "f:stock"), change(20, "f:price")].concat());
     let done = folder.revsync(&["--json", "sync", "changes.jsonl", "--fold", "--key", "shop.item=sku", "--rows", "cells"]).balanced();

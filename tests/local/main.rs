@@ -21,6 +21,7 @@ mod damage;
 mod debezium;
 #[path = "../support/dice.rs"]
 mod dice;
+mod exports;
 mod fold;
 mod guides;
 mod histories;

@@ -17,6 +17,7 @@ mod damage;
 mod delivery;
 #[path = "../support/dice.rs"]
 mod dice;
+mod histories;
 mod holdings;
 mod journal;
 mod knobs;

@@ -207,9 +207,9 @@ pub async fn run(cli: &Cli, environment: Environment<'_>) -> Exit {
     let format = log_format(&cli.global, environment);
     log::start(&cli.global, format, cli.command.lives_on(), &context.terminal, environment);
     let done = match &cli.command {
-        Command::Sync(arguments) => sync::run(arguments, &context).await,
+        Command::Sync(arguments) => Box::pin(sync::run(arguments, &context)).await,
         #[cfg(any(feature = "kafka", feature = "kinesis"))]
-        Command::Run(arguments) => run::run(arguments, &context).await,
+        Command::Run(arguments) => Box::pin(run::run(arguments, &context)).await,
         Command::Kcl(arguments) => kcl::run(arguments, &context).await,
         Command::Explain(arguments) => explain::run(arguments, &context).await,
         Command::Query(arguments) => Box::pin(query::run(arguments, &context)).await,

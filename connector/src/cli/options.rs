@@ -69,8 +69,8 @@ pub struct Global {
 /// Where records come from.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceOptions {
-    /// Where records come from: kafka://HOST:PORT[,HOST:PORT]/TOPIC, kinesis://STREAM?region=…, or a captured stream: a file, a directory, or
-    /// - for standard input
+    /// Where records come from: kafka://HOST:PORT[,HOST:PORT]/TOPIC, kinesis://STREAM?region=…, or a captured stream: a file, a directory,
+    /// s3://BUCKET[/PREFIX]?region=…, or - for standard input
     #[arg(value_name = "SOURCE", env = "REVSYNC_SOURCE", hide_env_values = true)]
     pub source: Option<String>,
     #[command(flatten)]

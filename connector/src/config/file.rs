@@ -50,8 +50,8 @@ pub struct File {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceSection {
-    /// A captured stream: a file, a directory, or "-" for standard input; `kinesis://STREAM`, an Amazon Kinesis data stream by its name or ARN,
-    /// behind which `?region=…&endpoint=…` may stand; or `kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC]`, topics of Kafka by their names or by a
+    /// A captured stream: a file, a directory, "-" for standard input, or `s3://BUCKET[/PREFIX]`, an object or a folder of Amazon S3;
+    /// `kinesis://STREAM`, an Amazon Kinesis data stream by its name or ARN; `?region=…&endpoint=…` may stand behind both; or `kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC]`, topics of Kafka by their names or by a
     /// pattern that begins with ^. Default: the argument SOURCE.
     pub url: Option<String>,
     /// What the records hold: `qldb`, `lindorm`, `debezium`, or `auto`, recognised by content. Default: `auto`.

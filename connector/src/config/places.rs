@@ -53,7 +53,7 @@ pub enum SinkUrl {
 }
 
 const SINK_EXPECTED: &str = "expected local:FILE, http(s)://HOST:PORT, bulk:FILE or bulk:-";
-const SOURCE_EXPECTED: &str = 
+const SOURCE_EXPECTED: &str =
     "expected a file, a directory, - for standard input, s3://BUCKET[/PREFIX], kafka://HOST:PORT/TOPIC or kinesis://STREAM";
 
 impl FromStr for SourceUrl {

@@ -140,8 +140,10 @@ impl Source {
     /// None was named.
     pub fn required(&self) -> Result<&SourceUrl, Error> {
         self.url.as_ref().ok_or_else(|| {
-            Error::usage("no source: expected a file, a directory, - for standard input, s3://BUCKET, kinesis://STREAM, or kafka://HOST:PORT/TOPIC")
-                .help("name it as SOURCE, or as url under [source] in the file of --config")
+            Error::usage(
+                "no source: expected a file, a directory, - for standard input, s3://BUCKET, kinesis://STREAM, or kafka://HOST:PORT/TOPIC",
+            )
+            .help("name it as SOURCE, or as url under [source] in the file of --config")
         })
     }
 }

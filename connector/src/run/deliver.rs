@@ -33,9 +33,8 @@ use crate::operation::Operation;
 #[cfg(feature = "local")]
 use crate::plan::fold::Sifted;
 use crate::plan::ledger::{Ledger, Ticket};
-use crate::plan::mapping::{Mapping, Planned};
+use crate::plan::mapping::{Mapping, Planned, Plans};
 use crate::record::{Fault, Origin, Position, Record};
-use crate::revision::Revision;
 use crate::sink::Sink;
 use crate::store::dead_letters::{Anew, DeadLetters};
 #[cfg(feature = "local")]
@@ -54,6 +53,9 @@ struct Passed {
     /// Parts of an aggregate up to the one with this sub-sequence number.
     sub: Option<u64>,
 }
+
+/// What becomes of a unit in the second of two indices, with a claim of its own.
+type Second = Box<(Claim, Planned)>;
 
 /// The line from records to a sink.
 pub struct Deliver {
@@ -207,43 +209,39 @@ impl Deliver {
 
     /// Takes in what a unit of a record holds: of a revision each of its plans is a unit of its own. Where the claim is of one mode, only that of this mode.
     async fn unit(&mut self, mut claim: Claim, content: Content) -> Result<(), Error> {
-        let planned = match content {
+        let (first, second) = self.plans(&mut claim, content)?;
+        self.planned(claim, first).await?;
+        // It is rare, and is not to make every future larger.
+        match second {
+            None => Ok(()),
+            Some(second) => Box::pin(self.planned(second.0, second.1)).await,
+        }
+    }
+
+    /// What becomes of a unit; of a revision that goes to two indices the second is told with a claim of its own.
+    fn plans(&mut self, claim: &mut Claim, content: Content) -> Result<(Planned, Option<Second>), Error> {
+        let refused = |account: &mut Account, claim: &Claim, error| {
+            account.receive(claim);
+            error
+        };
+        let first = match content {
             Content::Skip(reason) => Planned::Skip(reason),
             Content::Fault(fault) => Planned::Fault(fault),
-            Content::Refused(error) => {
-                self.account.receive(&claim);
-                return Err(error);
-            }
+            Content::Refused(error) => return Err(refused(&mut self.account, claim, error)),
             Content::Block(block) => {
                 claim.committed = block.committed;
                 intake::plan_block(&self.mapping, block)
             }
             Content::Revision(revision) => {
                 (claim.table, claim.committed) = (Some(revision.table.clone()), revision.committed);
-                return self.revision(claim, revision).await;
+                let plans = intake::plan(&mut self.mapping, revision, claim.mode);
+                let Plans { first, second } = plans.map_err(|error| refused(&mut self.account, claim, error))?;
+                let second = second.map(|plan| Box::new((Claim { mode: plan.mode, ..claim.clone() }, plan.planned)));
+                claim.mode = first.mode;
+                return Ok((first.planned, second));
             }
         };
-        self.planned(claim, planned).await
-    }
-
-    async fn revision(&mut self, mut claim: Claim, revision: Revision) -> Result<(), Error> {
-        let [first, second] = match intake::plan(&mut self.mapping, revision, claim.mode) {
-            Ok(plans) => plans,
-            Err(error) => {
-                self.account.receive(&claim);
-                return Err(error);
-            }
-        };
-        let second = second.map(|plan| (plan, claim.clone()));
-        if let Some(plan) = first {
-            claim.mode = plan.mode;
-            self.planned(claim, plan.planned).await?;
-        }
-        if let Some((plan, mut claim)) = second {
-            claim.mode = plan.mode;
-            self.planned(claim, plan.planned).await?;
-        }
-        Ok(())
+        Ok((first, None))
     }
 
     async fn planned(&mut self, claim: Claim, planned: Planned) -> Result<(), Error> {

@@ -127,7 +127,7 @@ fn judged(
             explained.id = Some(revision.id.clone());
             explained.version = Some(revision.version);
             let change = Was::of(&revision.change);
-            for Plan { mode, planned, leaves } in intake::plan(mapping, revision, only)?.into_iter().flatten() {
+            for Plan { mode, planned, leaves } in intake::plan(mapping, revision, only)? {
                 let mut explained = Explained { mode: mode.filter(|mode| *mode == Mode::History), ..explained.clone() };
                 fill(&mut explained, format, planned, change, leaves);
                 tell(explained);

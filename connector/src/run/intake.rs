@@ -12,7 +12,7 @@ use crate::codec::{Content, Decoder, Format, Units, UserRecord, UserRecords};
 use crate::error::Error;
 use crate::metrics::Notes;
 use crate::panics::{PANIC, caught};
-use crate::plan::mapping::{Destination, Mapping, Mode, Plan, Planned};
+use crate::plan::mapping::{Destination, Destinations, Mapping, Mode, Plan, Planned, Plans};
 use crate::record::{Fault, Message, Record};
 use crate::revision::{Block, Revision};
 use crate::store::dead_letters::DeadLetter;
@@ -46,18 +46,15 @@ pub(super) fn next_unit(decoder: &mut Decoder, units: &mut Units<'_>, notes: &mu
 ///
 /// # Errors
 /// As [`Mapping::destinations`].
-pub(super) fn plan(mapping: &mut Mapping, revision: Revision, only: Option<Mode>) -> Result<[Option<Plan>; 2], Error> {
+pub(super) fn plan(mapping: &mut Mapping, revision: Revision, only: Option<Mode>) -> Result<Plans, Error> {
     // A mapping remembers whole destinations, one step each: there is no half of one.
     let destinations = match caught(|| mapping.destinations(&revision.table)) {
         Ok(destinations) => destinations?,
-        Err(fault) => return Ok([Some(failed(None, fault)), None]),
+        Err(fault) => return Ok(Plans { first: failed(None, fault), second: None }),
     };
-    let destinations = if let Some(mode) = only { destinations.only(mode) } else { destinations };
-    let mut destinations = destinations.into_iter();
-    let (first, second) = (destinations.next(), destinations.next());
-    let second = second.map(|second| (second, revision.clone()));
-    let first = first.map(|first| plan_at(mapping, first, revision));
-    Ok([first, second.map(|(second, revision)| plan_at(mapping, second, revision))])
+    let Destinations { first, second } = if let Some(mode) = only { destinations.only(mode) } else { destinations };
+    let second = second.map(|second| plan_at(mapping, second, revision.clone()));
+    Ok(Plans { first: plan_at(mapping, first, revision), second })
 }
 
 /// Decides about a revision in one destination of its table.

@@ -138,7 +138,9 @@ impl Found {
 /// How a scan is begun anew.
 fn begin_anew(home: &Home) -> String {
     let Pipeline { name, stream } = &home.pipeline;
-    format!("begin anew: revsync checkpoints rewind earliest --name '{name}' --stream '{stream}', with --to or --checkpoints as here; nothing is written twice")
+    format!(
+        "begin anew: revsync checkpoints rewind earliest --name '{name}' --stream '{stream}', with --to or --checkpoints as here; nothing is written twice"
+    )
 }
 
 impl Resume {

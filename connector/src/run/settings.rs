@@ -48,11 +48,7 @@ impl Settings {
     /// With at least one operation in a request, and one request at once; and with no more in a request than may be sent in a second.
     pub(super) fn usable(self) -> Self {
         let a_second = self.max_rate.map_or(usize::MAX, |most| usize::try_from(most.get()).unwrap_or(usize::MAX));
-        Self {
-            request_operations: self.request_operations.clamp(1, a_second),
-            requests_in_flight: self.requests_in_flight.max(1),
-            ..self
-        }
+        Self { request_operations: self.request_operations.clamp(1, a_second), requests_in_flight: self.requests_in_flight.max(1), ..self }
     }
 
     /// Bytes of records and operations that may wait to be settled; the bodies under way take as much again as one third of the whole.

@@ -33,6 +33,8 @@ Examples:
       into the local index revsync.db; then: revsync search TEXT
   revsync sync capture/ --to https://search.example.com --username revsync --ca-file ca.pem
       a folder of captured files into OpenSearch; the password is in REVSYNC_PASSWORD
+  revsync sync 's3://example-exports/ledger?region=eu-west-1' --to https://search.example.com --auth aws
+      all objects in a folder of a bucket: captures, or a journal export with its manifests
   gunzip -c records.json.gz | revsync sync - --to bulk:- | head
       see the exact bulk lines
   revsync sync 'kinesis://ledger?region=eu-west-1' --to https://search.example.com --auth aws
@@ -45,14 +47,18 @@ Examples:
       much at once: each document is written once, an interrupted run goes on where it was, and the cluster is spared
   revsync --json sync capture/ | jq .dead_letters
 
-With --fold the source is read twice: first every revision is decoded, and the newest of each document is remembered, beyond some 20 MiB in a
-temporary file of about 100 bytes a document in the folder that TMPDIR names; then only the newest are sent, and the others are counted as
-compacted. Where the newest cannot be written by the rules, the newest that can be is sent. One that the sink refuses becomes a dead letter, and
-no earlier revision of its document is in the index then. Changes of single cells (--rows cells) are all sent.
+With --fold the source is read twice: first the newest revision of each document is found, then
+only those are sent, and the others are counted as compacted. What is remembered of each document,
+its id and some 30 bytes, goes to a temporary file beyond some 20 MiB, in the folder that TMPDIR
+names. Where the newest cannot be written by the rules, the newest that can be is sent. One that the
+sink refuses becomes a dead letter, and no earlier revision of its document is in the index then.
+Changes of single cells (--rows cells) are all sent.
 
-With --resume it is saved about once a second how far everything is settled, file and byte, in the place of the checkpoints (--checkpoints), under
-the pipeline's name (--name) and the source. The same command goes on there; it is refused where files up to there are not what they were (with
---fold: any file). A run that comes to its end removes what was saved. revsync checkpoints list shows it, and checkpoints rewind earliest begins anew.
+With --resume it is saved about once a second how far everything is settled, file and byte, with the
+checkpoints (--checkpoints), under the pipeline's name (--name) and the source. The same command
+goes on there. It is refused where files up to there are not what they were (with --fold: any file).
+A run that comes to its end removes what was saved; revsync checkpoints list shows it, and
+checkpoints rewind earliest begins anew.
 
 Exit codes:
   0  everything is settled

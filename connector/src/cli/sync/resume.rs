@@ -27,8 +27,7 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) 
     let stream = files(settings, "--resume")?;
     let (sink, shelf) = shelf::ends_of_scan(settings).await?;
     let elsewhere = settings.checkpoints.place != Place::Sink;
-    let home =
-        Home { shelf, pipeline: Pipeline::new(&settings.name, &stream)?, sink: elsewhere.then(|| sink_name(&settings.sink.url)) };
+    let home = Home { shelf, pipeline: Pipeline::new(&settings.name, &stream)?, sink: elsewhere.then(|| sink_name(&settings.sink.url)) };
     let found = Found::look(&home).await?;
     let (sender, receiver) = oneshot::channel();
     let from = move |listed: &[Listed]| {
@@ -56,7 +55,8 @@ pub(super) fn files(settings: &Settings, option: &str) -> Result<String, Error> 
     match settings.source.required()? {
         SourceUrl::Path(path) => {
             let real = std::fs::canonicalize(path).map_err(|error| {
-                let what = if error.kind() == ErrorKind::NotFound { "does not exist".to_owned() } else { format!("cannot be read: {error}") };
+                let what =
+                    if error.kind() == ErrorKind::NotFound { "does not exist".to_owned() } else { format!("cannot be read: {error}") };
                 Error::new(Kind::Source, format!("{} {what}", path.display())).help("check its path and permissions")
             })?;
             if !real.is_dir() && !real.is_file() {
@@ -64,8 +64,9 @@ pub(super) fn files(settings: &Settings, option: &str) -> Result<String, Error> 
             }
             Ok(real.display().to_string())
         }
-        SourceUrl::Stdin => refused("standard input, which can be read once only")
-            .map_err(|error: Error| error.help("save it to a file and name that")),
+        SourceUrl::Stdin => {
+            refused("standard input, which can be read once only").map_err(|error: Error| error.help("save it to a file and name that"))
+        }
         SourceUrl::S3(bucket) => Ok(Bucket { reach: Reach::default(), ..bucket.clone() }.to_string()),
         #[cfg(feature = "kinesis")]
         url @ SourceUrl::Kinesis(_) => refused(&format!("the stream {url}")).map_err(follow),

@@ -232,3 +232,52 @@ proptest! {
         prop_assert_eq!(fold(&history, External), expected);
     }
 }
+
+/// A revision of a document as a fold is told of it.
+fn told() -> impl Strategy<Value = (Said, u64)> {
+    let said = prop_oneof![
+        4 => Just(Said::Is(State::Document)),
+        1 => Just(Said::Is(State::Deleted)),
+        1 => Just(Said::Redacted),
+        1 => Just(Said::Erased(State::Deleted)),
+        1 => Just(Said::Nothing),
+    ];
+    (said, 0_u64..4)
+}
+
+/// What an index comes to that is sent these, of those that are no redaction.
+fn come_to(sent: impl Iterator<Item = (State, u64, bool)>, ties: VersionType) -> Option<(State, u64)> {
+    sent.fold(None, |held: Option<(State, u64)>, (state, version, erases)| match held {
+        Some((_, newest)) if newest > version || newest == version && ties == VersionType::External && !erases => held,
+        _ => Some((state, version)),
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_sifted_comes_to_what_everything_comes_to_but_for_what_was_redacted(
+        told in prop::collection::vec(told(), 0..12),
+        ties in prop_oneof![Just(VersionType::External), Just(VersionType::ExternalGte)],
+    ) {
+        let (mut folded, mut stood) = (Folded::default(), None);
+        for (at, (said, version)) in told.iter().enumerate() {
+            if folded.take(*said, *version, ties) {
+                stood = Some(at);
+            }
+        }
+        let redacted: Vec<u64> = told.iter().filter(|(said, _)| matches!(said, Said::Redacted | Said::Erased(_))).map(|(_, version)| *version).collect();
+        let operations = || told.iter().enumerate().filter_map(|(at, (said, version))| match said {
+            Said::Is(state) => Some((at, *state, *version, false)),
+            Said::Erased(state) => Some((at, *state, *version, true)),
+            Said::Redacted | Said::Nothing => None,
+        });
+        let sifted: Vec<_> = operations()
+            .filter(|(at, state, version, _)| folded.sift(*state, *version, stood == Some(*at)) == Sifted::Stands)
+            .collect();
+        let of = |(_, state, version, erases): (usize, State, u64, bool)| (state, version, erases);
+        let all = operations().filter(|(_, state, version, _)| *state != State::Document || !redacted.contains(version));
+        prop_assert_eq!(come_to(sifted.iter().copied().map(of), ties), come_to(all.map(of), ties), "{:?}", sifted);
+        // Where nothing of it was redacted, it is written once.
+        prop_assert!(!redacted.is_empty() || sifted.len() <= 1, "{:?}", sifted);
+    }
+}

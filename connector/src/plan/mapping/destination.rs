@@ -44,30 +44,18 @@ impl Destination {
 /// nothing is to be done with them.
 #[derive(Debug, Clone)]
 pub struct Destinations {
-    first: Destination,
-    second: Option<Destination>,
+    /// That of the newest revisions, or the only one.
+    pub first: Destination,
+    /// That of the history, where the table has a rule of both modes.
+    pub second: Option<Destination>,
 }
 
 impl Destinations {
     /// Only that of one mode; it says that the table is unmapped where it has none of this mode.
     #[must_use]
     pub fn only(self, mode: Mode) -> Self {
-        let of_mode = self.into_iter().find(|destination| destination.mode == mode);
-        Self { first: of_mode.unwrap_or_else(|| Destination::unmapped(mode)), second: None }
-    }
-
-    /// Whether there is one of each mode.
-    pub fn are_two(&self) -> bool {
-        self.second.is_some()
-    }
-}
-
-impl IntoIterator for Destinations {
-    type Item = Destination;
-    type IntoIter = std::iter::Chain<std::iter::Once<Destination>, std::option::IntoIter<Destination>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        std::iter::once(self.first).chain(self.second)
+        let mut of_mode = std::iter::once(self.first).chain(self.second).filter(|destination| destination.mode == mode);
+        Self { first: of_mode.next().unwrap_or_else(|| Destination::unmapped(mode)), second: None }
     }
 }
 

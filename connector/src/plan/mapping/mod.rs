@@ -55,8 +55,10 @@ pub struct Plan {
 /// The plans of one revision, the newest revisions first; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plans {
-    first: Plan,
-    second: Option<Plan>,
+    /// That of the newest revisions, or the only one.
+    pub first: Plan,
+    /// That of the history, where the table has a rule of both modes.
+    pub second: Option<Plan>,
 }
 
 impl IntoIterator for Plans {
@@ -150,10 +152,7 @@ impl Mapping {
     /// # Errors
     /// As for [`destinations`](Self::destinations).
     pub fn plan(&mut self, revision: Revision, now: u64) -> Result<Plans, Error> {
-        let destinations = self.destinations(&revision.table)?;
-        let mut destinations = destinations.into_iter();
-        let (first, second) = (destinations.next(), destinations.next());
-        let first = first.unwrap_or_else(|| Destination::unmapped(Mode::Latest));
+        let Destinations { first, second } = self.destinations(&revision.table)?;
         let second = second.map(|second| self.plan_at(second, revision.clone(), now));
         Ok(Plans { first: self.plan_at(first, revision, now), second })
     }

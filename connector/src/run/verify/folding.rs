@@ -9,7 +9,7 @@ use crate::metrics::{Notes, Skip};
 use crate::operation::{Operation, Target};
 use crate::plan::fingerprint::fingerprint;
 use crate::plan::fold::{Said, State};
-use crate::plan::mapping::{Destination, Mapping, Mode, Planned};
+use crate::plan::mapping::{Destination, Destinations, Mapping, Mode, Planned};
 use crate::record::{Fault, Record};
 use crate::revision::{Block, Change, Revision};
 use crate::store::fold::{Fold, Saying, Unit};
@@ -111,13 +111,11 @@ impl Folding {
 
     /// A revision in each mode that its table has a rule of.
     fn revision(&mut self, record: &Record, revision: Revision, unit: impl Fn() -> Unit, fold: &mut Fold) -> Result<(), Error> {
-        let destinations = self.mapping.destinations(&revision.table)?;
-        let mut destinations = destinations.into_iter();
-        let (first, second) = (destinations.next(), destinations.next());
+        let Destinations { first, second } = self.mapping.destinations(&revision.table)?;
         if let Some(second) = second {
             self.revision_at(second, record, revision.clone(), &unit, fold)?;
         }
-        first.map_or(Ok(()), |first| self.revision_at(first, record, revision, &unit, fold))
+        self.revision_at(first, record, revision, &unit, fold)
     }
 
     fn revision_at(

@@ -32,8 +32,8 @@ use crate::plan::fold::Class;
 use crate::plan::mapping::Mapping;
 use crate::sink::Contents;
 use crate::source::scan::Scan;
-use crate::store::fold::{Fold, Keeps};
 use crate::store::fold::differences::Difference;
+use crate::store::fold::{Fold, Keeps};
 
 /// What is to be verified.
 pub struct Request {
@@ -136,7 +136,7 @@ pub async fn verify(
         stop,
         progress,
     };
-    let result = verifying.run(repair, findings).await;
+    let result = Box::pin(verifying.run(repair, findings)).await;
     findings.read = verifying.folding.read;
     result
 }

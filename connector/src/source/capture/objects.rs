@@ -242,6 +242,11 @@ impl Object {
         &self.key
     }
 
+    /// The bucket that it is in, as a person is told it.
+    pub(super) fn bucket(&self) -> String {
+        format!("s3://{}", self.shelf.bucket.name)
+    }
+
     pub(super) fn length(&self) -> u64 {
         self.length
     }

@@ -155,7 +155,9 @@ impl Capture {
     /// An entry on the way through its framing.
     pub(super) fn input(&self, entry: &Entry, opened: Opened) -> Input {
         let shard = entry.listed().map(|file| file.name).unwrap_or_default();
-        Input::new(self.label(entry), Origin { stream: self.source.clone(), shard }, opened)
+        // A key names an object in its bucket, not in a folder of it.
+        let stream = if let Entry::Object(object) = entry { object.bucket() } else { self.source.clone() };
+        Input::new(self.label(entry), Origin { stream, shard }, opened)
     }
 }
 
