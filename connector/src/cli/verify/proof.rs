@@ -56,7 +56,7 @@ async fn watched(
     findings: &mut Findings,
     terminal: &Terminal,
 ) -> Result<(), Error> {
-    request.source.notes().iter().for_each(|note| terminal.say(&format!("{note}\n")));
+    line::say_notes(&request.source, terminal);
     let mut bar = Some((0, Progress::start(&terminal.bars, request.source.total())));
     let result = Box::pin(verify(request, repair, stop, findings, |step| {
         let number = match step {
