@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::clock;
 use crate::codec::{Content, Decoder, Format, Units, UserRecord, UserRecords};
 use crate::error::Error;
-use crate::metrics::Notes;
+use crate::metrics::{Notes, Skip};
 use crate::panics::{PANIC, caught};
 use crate::plan::mapping::{Destination, Destinations, Mapping, Mode, Plan, Planned, Plans};
 use crate::record::{Fault, Message, Record};
@@ -94,6 +94,20 @@ pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut
         None => Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
     };
     (format, content)
+}
+
+/// Whether a letter's unit was meant for the journal's index or for a history, and there is none for it now: passed over, it would be lost.
+///
+/// # Errors
+/// As [`Mapping::destinations`].
+pub(super) fn has_no_index(mapping: &mut Mapping, letter: &DeadLetter, content: &Content) -> Result<bool, Error> {
+    match content {
+        Content::Skip(reason) => Ok(*reason == Skip::BlockSummary),
+        Content::Revision(revision) if letter.mode == Some(Mode::History) => {
+            Ok(mapping.destinations(&revision.table)?.only(Mode::History).first.is_unmapped())
+        }
+        _ => Ok(false),
+    }
 }
 
 /// One unit of a payload, by its place in it, and the format by which it was decoded; `None` where there is no such unit.
