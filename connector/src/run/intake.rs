@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::clock;
-use crate::codec::{Content, Decoder, Format, Units, UserRecord, UserRecords};
+use crate::codec::{Content, Decoder, Format, TOO_MANY_FAULTS, Units, UserRecord, UserRecords};
 use crate::error::Error;
 use crate::metrics::{Notes, Skip};
 use crate::panics::{PANIC, caught};
@@ -75,11 +75,11 @@ pub(super) fn plan_block(mapping: &Mapping, block: Block) -> Planned {
     caught(|| mapping.plan_block(block)).unwrap_or_else(Planned::Fault)
 }
 
-/// Whether a letter stands for everything that is left of its payload: a panic kept the decoder from telling its units apart, or a change of a row
-/// could not be read, which may be two (its key changed).
+/// Whether a letter stands for everything that is left of its payload: a panic kept the decoder from telling its units apart, there were more faults
+/// than become letters of their own, or a change of a row could not be read, which may be two (its key changed).
 pub(super) fn stands_for_the_rest(letter: &DeadLetter) -> bool {
     let of_rows = [Format::Lindorm, Format::Debezium].iter().any(|format| format.as_str() == letter.format);
-    letter.table.is_none() && (of_rows || letter.error.kind == PANIC)
+    letter.table.is_none() && (of_rows || [PANIC, TOO_MANY_FAULTS].contains(&&*letter.error.kind))
 }
 
 /// The unit of a dead letter, decoded anew, and the format by which it was.
