@@ -6,29 +6,6 @@ use crate::aws::{CREDENTIALS, Emulator};
 use crate::command::{Done, Folder, revision};
 use crate::kinesis::Stream;
 
-/// Each test, on each emulator.
-macro_rules! on_both {
-    ($($test:ident,)*) => {
-        mod kinesis_mock {
-            $(
-                #[test]
-                fn $test() {
-                    crate::kinesis::kinesis().into_iter().for_each(super::$test);
-                }
-            )*
-        }
-
-        mod ministack {
-            $(
-                #[test]
-                fn $test() {
-                    crate::aws::emulator().into_iter().for_each(super::$test);
-                }
-            )*
-        }
-    };
-}
-
 on_both! {
     the_records_of_a_batch_are_read_again_from_its_stream_and_no_others,
     a_batch_whose_size_is_said_to_be_none_is_read_by_its_numbers,

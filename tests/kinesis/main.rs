@@ -1,6 +1,29 @@
 //! A Kinesis data stream as a source: against two emulators, and against a scripted service for what a healthy one seldom does.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test may stop at the first surprise, and shares its support")]
 
+/// Each test, on each emulator.
+macro_rules! on_both {
+    ($($test:ident,)*) => {
+        mod kinesis_mock {
+            $(
+                #[test]
+                fn $test() {
+                    crate::kinesis::kinesis().into_iter().for_each(super::$test);
+                }
+            )*
+        }
+
+        mod ministack {
+            $(
+                #[test]
+                fn $test() {
+                    crate::aws::emulator().into_iter().for_each(super::$test);
+                }
+            )*
+        }
+    };
+}
+
 #[path = "../support/aws.rs"]
 mod aws;
 mod batches;

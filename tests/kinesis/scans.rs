@@ -14,29 +14,6 @@ use crate::connect;
 use crate::follower::{ROOM, text};
 use crate::kinesis::{Listed, Stream};
 
-/// Each test, on each emulator.
-macro_rules! on_both {
-    ($($test:ident,)*) => {
-        mod kinesis_mock {
-            $(
-                #[test]
-                fn $test() {
-                    crate::kinesis::kinesis().into_iter().for_each(super::$test);
-                }
-            )*
-        }
-
-        mod ministack {
-            $(
-                #[test]
-                fn $test() {
-                    crate::aws::emulator().into_iter().for_each(super::$test);
-                }
-            )*
-        }
-    };
-}
-
 on_both! {
     an_empty_stream_is_read_to_its_end_and_nothing_comes_of_it,
     an_idle_stream_is_read_from_its_oldest_record_to_its_end,

@@ -99,7 +99,7 @@ fn only_the_newest_revisions_are_sent_of_a_folded_stream_and_all_of_them_to_the_
     let folder = Folder::new();
     folder.write("s.ion", [life(), vec![car("a", 1, Some("{State:\"secret\"}"))]].concat().concat());
     let done = command(&folder, BOTH, &["sync", "s.ion", "--fold"]).balanced();
-    assert_eq!((done.exit, done.count("received"), done.count("indexed"), done.count("compacted")), (0, 12, 6, 3), "{done:?}");
+    assert_eq!((done.exit, done.count("received"), done.count("indexed"), done.count("compacted")), (0, 12, 6, 4), "{done:?}");
     assert_eq!(held(&folder, "car_history", "a@1").unwrap().1["revsync"]["op"], "redacted");
     assert_eq!(verified(&folder, BOTH, &["--content"]).exit, 0);
 }
@@ -214,4 +214,24 @@ fn a_document_with_a_member_of_the_name_of_the_historys_is_a_dead_letter_for_the
     assert!(dry.out.lines().count() == 1 && dry.out.contains("car_history"), "{dry:?}");
     let replayed = command(&folder, &excluding, &["dead-letters", "replay"]).balanced();
     assert_eq!((replayed.exit, replayed.count("received"), replayed.count("indexed")), (0, 1, 1), "{replayed:?}");
+}
+
+#[test]
+fn letters_of_a_history_and_of_the_journal_stay_where_a_replay_has_no_index_for_them() {
+    let folder = Folder::new();
+    let block = "{blockAddress:{strandId:\"s\",sequenceNo:-1},transactionId:\"x\"}\n";
+    folder.write("s.ion", car("a", 0, Some("{revsync:1}")) + block);
+    let done = command(&folder, BOTH, &["sync", "s.ion", "--journal", "journal"]).balanced();
+    assert_eq!((done.exit, done.count("indexed"), done.count("dead_letters")), (1, 1, 2), "{done:?}");
+
+    let left = || folder.revsync(&["--json", "dead-letters", "list"]).json()["dead_letters"].as_array().unwrap().len();
+    let dry = folder.revsync(&["dead-letters", "replay", "--dry-run"]);
+    assert_eq!(dry.out.matches(": stay").count(), 2, "{dry:?}");
+    let forgotten = folder.revsync(&["--json", "dead-letters", "replay"]).balanced();
+    assert_eq!((forgotten.exit, forgotten.count("received"), left()), (2, 0, 2), "{forgotten:?}");
+    assert!(forgotten.err.contains("2 of the journal or of a history have no index to go to, and stayed"), "{forgotten:?}");
+
+    let excluding = format!("{BOTH}exclude = [\"revsync\"]\n");
+    let replayed = command(&folder, &excluding, &["dead-letters", "replay"]).balanced();
+    assert_eq!((replayed.exit, replayed.count("indexed"), left()), (2, 1, 1), "{replayed:?}");
 }

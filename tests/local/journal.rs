@@ -146,3 +146,24 @@ fn a_broken_revision_of_a_block_is_one_dead_letter_that_can_be_sent_again() {
     let again = folder.revsync(&["dead-letters", "replay", "--dry-run"]);
     assert!(again.out.contains("unusable_revision, expected metadata.version to be a whole number"), "{again:?}");
 }
+
+#[test]
+fn a_good_revision_of_a_block_is_indexed_however_many_before_it_are_broken() {
+    let folder = Folder::new();
+    let broken = "7,".repeat(1_005);
+    folder.write(
+        "b.ion",
+        format!(
+            "{{blockAddress:{{strandId:\"s\",sequenceNo:3}},transactionId:\"x\",transactionInfo:{{documents:{{a:{{tableName:\"T\"}}}}}},\
+             revisions:[{broken}{{data:{{n:1}},metadata:{{id:\"a\",version:0}}}},7]}}"
+        ),
+    );
+    let done = folder.revsync(&["--json", "sync", "b.ion"]).balanced();
+    // The block, a thousand letters, one for what is broken beyond them, and the revision.
+    let counts = ["received", "indexed", "dead_letters"].map(|name| done.count(name));
+    assert_eq!((done.exit, counts), (1, [1_003, 1, 1_001]), "{done:?}");
+
+    let again = folder.revsync(&["--json", "dead-letters", "replay", "--reason", "too_many_faults"]).balanced();
+    let counts = ["received", "stale", "dead_letters"].map(|name| again.count(name));
+    assert_eq!((again.exit, counts), (1, [2, 1, 1]), "what it stands for is sent again whole: {again:?}");
+}

@@ -57,7 +57,7 @@ pub(super) async fn run(
     let mut found = Audit::default();
     let result = match opened {
         Ok(source) => {
-            source.notes().iter().for_each(|note| terminal.say(&format!("{note}\n")));
+            line::say_notes(&source, terminal);
             let progress = Progress::start(&terminal.bars, source.total());
             let request = Request {
                 source,

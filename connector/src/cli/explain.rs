@@ -44,6 +44,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let (mut mapping, mut decoder) = (line::mapping(&settings)?, line::decoder(&settings));
     let mut scan = line::scan(&settings).await?;
     let terminal = &context.terminal;
+    line::say_notes(&scan, terminal);
     let mut exit = Exit::Done;
     loop {
         let read;

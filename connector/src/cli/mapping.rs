@@ -54,6 +54,7 @@ pub struct Arguments {
 pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Error> {
     let settings = context.settings(&[&arguments.source, &arguments.scan])?;
     let (mapping, decoder, scan) = (line::mapping(&settings)?, line::decoder(&settings), line::scan(&settings).await?);
+    line::say_notes(&scan, &context.terminal);
     let table = arguments.table.clone();
     let seen = spawn_blocking(move || observe(scan, decoder, mapping, table.as_deref()));
     let Observed { seen, unusable, is_complete } = seen.await.map_err(|_| panicked())??;

@@ -5,6 +5,7 @@
 use tokio::task::spawn_blocking;
 
 use super::Terminal;
+#[cfg(feature = "kinesis")]
 use super::line::delivery;
 #[cfg(any(feature = "kafka", feature = "kinesis"))]
 use crate::config::OnDataLoss;
@@ -66,6 +67,11 @@ pub(super) async fn scan_of_files(
     #[cfg(feature = "kinesis")]
     let capture = capture.rereading(rereading);
     Ok(capture.into())
+}
+
+/// Says what there is to be known of a source before it is read: what was passed over, and what of an export is missing.
+pub(super) fn say_notes(scan: &Scan, terminal: &Terminal) {
+    scan.notes().iter().for_each(|note| terminal.say(&format!("{note}\n")));
 }
 
 /// What it means for the exit code whether a scan is complete; where it is not, that is said. What happened was said when it did.

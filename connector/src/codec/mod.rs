@@ -121,6 +121,9 @@ const REMEMBERED_TABLES: usize = 1_000;
 /// Faults of one record, before what is left of it becomes one more. A byte can be a value that is none, and each fault is a dead letter.
 pub const MAX_FAULTS: usize = 1_000;
 
+/// The kind of the fault that stands for those of a record that are more than become dead letters of their own.
+pub const TOO_MANY_FAULTS: &str = "too_many_faults";
+
 /// Bytes that the dead letters of one record may repeat of it before what is left becomes one more: each holds its whole user record.
 const MAX_FAULT_BYTES: usize = 64 << 20;
 
@@ -152,7 +155,16 @@ impl Faults {
              follows them was not read",
             self.count
         );
-        Fault::new("undecodable", reason)
+        Fault::new(TOO_MANY_FAULTS, reason)
+    }
+
+    fn rest_of_block(&self) -> Fault {
+        let reason = format!(
+            "expected the revisions of a block, found {} values in one record that are none, more than become dead letters of their own; this one \
+             stands for all that follow them",
+            self.count
+        );
+        Fault::new(TOO_MANY_FAULTS, reason)
     }
 }
 
@@ -236,6 +248,11 @@ impl<'a> Values<'a> {
             Self::Rows(rows) => rows.next(),
         }
     }
+
+    /// Whether it is among the revisions of a block, of which each is found whatever those before it are.
+    fn is_in_block(&self) -> bool {
+        matches!(self, Self::Qldb(values) if values.is_in_block())
+    }
 }
 
 /// The units of one user record, decoded one after another, so that a record that expands is never there as a whole.
@@ -246,6 +263,8 @@ pub struct Units<'a> {
     begun: bool,
     /// The place of the next unit.
     index: u32,
+    /// Whether it was said that the block at hand has more faults than are told.
+    rest_told: bool,
 }
 
 impl<'a> Units<'a> {
@@ -254,23 +273,33 @@ impl<'a> Units<'a> {
         if !std::mem::replace(&mut self.begun, true) && self.user_record.known.is_none() {
             self.values = Some(Values::new(decoder, self.user_record, notes));
         }
-        let content = match &mut self.values {
-            None if self.index > 0 => return None,
-            None => self.user_record.known.clone()?,
-            Some(values) => match values.next(decoder, notes) {
-                Some(_) if decoder.faults.are_too_many() => {
-                    self.values = None;
-                    Content::Fault(decoder.faults.rest())
-                }
-                Some(content) => content,
-                None => {
-                    self.values = None;
-                    if self.index > 0 {
-                        return None;
+        let content = loop {
+            break match &mut self.values {
+                None if self.index > 0 => return None,
+                None => self.user_record.known.clone()?,
+                Some(values) => match values.next(decoder, notes) {
+                    Some(content) if decoder.faults.are_too_many() && values.is_in_block() => match content {
+                        Content::Fault(_) if std::mem::replace(&mut self.rest_told, true) => {
+                            self.index += 1;
+                            continue;
+                        }
+                        Content::Fault(_) => Content::Fault(decoder.faults.rest_of_block()),
+                        content => content,
+                    },
+                    Some(_) if decoder.faults.are_too_many() => {
+                        self.values = None;
+                        Content::Fault(decoder.faults.rest())
                     }
-                    Content::Skip(Skip::NoChange)
-                }
-            },
+                    Some(content) => content,
+                    None => {
+                        self.values = None;
+                        if self.index > 0 {
+                            return None;
+                        }
+                        Content::Skip(Skip::NoChange)
+                    }
+                },
+            };
         };
         if let Content::Fault(_) = content {
             decoder.faults.count += 1;
@@ -340,7 +369,7 @@ impl Decoder {
 
     /// Begins with a user record.
     pub fn units<'a>(&self, user_record: &'a UserRecord) -> Units<'a> {
-        Units { user_record, values: None, begun: false, index: 0 }
+        Units { user_record, values: None, begun: false, index: 0, rest_told: false }
     }
 
     /// Decodes one record as a whole, for those who know that it is small; appends at least one unit.

@@ -64,6 +64,15 @@ impl<'a> Values<'a> {
         Self::Neither(Fault::new("undecodable", reason))
     }
 
+    /// Whether what was read last is a block or one of its revisions.
+    pub(super) fn is_in_block(&self) -> bool {
+        match self {
+            Self::Binary { revisions, .. } => revisions.is_some(),
+            Self::Text { revisions, .. } => revisions.is_some(),
+            Self::Neither(_) | Self::End => false,
+        }
+    }
+
     /// What the next value comes to; `None` at the end, and behind damage, as no further value can be found there.
     pub(super) fn next(&mut self, decoder: &mut Decoder, notes: &mut Notes) -> Option<Content> {
         let content = match self {

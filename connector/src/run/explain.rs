@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::intake::{self, read_again};
+use super::intake::{self, has_no_index, read_again, stands_for_the_rest};
 use super::place::{Place, named};
 use crate::codec::{Content, Decoder, Format};
 use crate::error::Error;
@@ -19,7 +19,7 @@ pub struct Explained {
     /// Where it was read.
     #[serde(flatten)]
     pub place: Place,
-    /// `index`, `delete`, `tombstone`, `merge`, `skip` or `dead_letter`.
+    /// `index`, `delete`, `tombstone`, `merge`, `skip` or `dead_letter`; of a dead letter also `stay`, where it would not be sent.
     pub action: &'static str,
     /// The table, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,6 +102,10 @@ pub fn explain_letter(
         version: letter.version,
         reason: String::new(),
     };
+    if !stands_for_the_rest(letter) && has_no_index(mapping, letter, &content)? {
+        tell(Explained { action: "stay", reason: "there is no index of the journal or of a history for it".to_owned(), ..explained });
+        return Ok(());
+    }
     judged(explained, format, content, mapping, letter.mode, &mut tell)
 }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::clock;
-use crate::codec::{Content, Decoder, Format, Units, UserRecord, UserRecords};
+use crate::codec::{Content, Decoder, Format, TOO_MANY_FAULTS, Units, UserRecord, UserRecords};
 use crate::error::Error;
-use crate::metrics::Notes;
+use crate::metrics::{Notes, Skip};
 use crate::panics::{PANIC, caught};
 use crate::plan::mapping::{Destination, Destinations, Mapping, Mode, Plan, Planned, Plans};
 use crate::record::{Fault, Message, Record};
@@ -75,11 +75,11 @@ pub(super) fn plan_block(mapping: &Mapping, block: Block) -> Planned {
     caught(|| mapping.plan_block(block)).unwrap_or_else(Planned::Fault)
 }
 
-/// Whether a letter stands for everything that is left of its payload: a panic kept the decoder from telling its units apart, or a change of a row
-/// could not be read, which may be two (its key changed).
+/// Whether a letter stands for everything that is left of its payload: a panic kept the decoder from telling its units apart, there were more faults
+/// than become letters of their own, or a change of a row could not be read, which may be two (its key changed).
 pub(super) fn stands_for_the_rest(letter: &DeadLetter) -> bool {
     let of_rows = [Format::Lindorm, Format::Debezium].iter().any(|format| format.as_str() == letter.format);
-    letter.table.is_none() && (of_rows || letter.error.kind == PANIC)
+    letter.table.is_none() && (of_rows || [PANIC, TOO_MANY_FAULTS].contains(&&*letter.error.kind))
 }
 
 /// The unit of a dead letter, decoded anew, and the format by which it was.
@@ -94,6 +94,20 @@ pub(super) fn read_again(decoder: &mut Decoder, letter: &DeadLetter, notes: &mut
         None => Content::Fault(Fault::new("undecodable", "expected the letter's unit in its payload, found none")),
     };
     (format, content)
+}
+
+/// Whether a letter's unit was meant for the journal's index or for a history, and there is none for it now: passed over, it would be lost.
+///
+/// # Errors
+/// As [`Mapping::destinations`].
+pub(super) fn has_no_index(mapping: &mut Mapping, letter: &DeadLetter, content: &Content) -> Result<bool, Error> {
+    match content {
+        Content::Skip(reason) => Ok(*reason == Skip::BlockSummary),
+        Content::Revision(revision) if letter.mode == Some(Mode::History) => {
+            Ok(mapping.destinations(&revision.table)?.only(Mode::History).first.is_unmapped())
+        }
+        _ => Ok(false),
+    }
 }
 
 /// One unit of a payload, by its place in it, and the format by which it was decoded; `None` where there is no such unit.

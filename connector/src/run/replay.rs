@@ -79,6 +79,8 @@ pub fn stops(guard: &Guard, letter: &DeadLetter) -> bool {
 #[derive(Debug, Default)]
 struct Stayed {
     old: u64,
+    /// Those of the journal or of a history for which there is no index.
+    without_index: u64,
     /// The first that was not to be had, and why; and how many were not.
     unreadable: Option<(String, String)>,
     unread: u64,
@@ -95,6 +97,10 @@ impl Stayed {
             Self { old: 1.., .. } => refuse(
                 format!("{} could bring a deleted document back, and stayed", self.old),
                 "run the command again: it says what to do about them",
+            ),
+            Self { without_index: without @ 1.., .. } => refuse(
+                format!("{without} of the journal or of a history have no index to go to, and stayed"),
+                "give --journal INDEX, and the configuration (--config) that has the rules with mode = \"history\"",
             ),
             Self { .. } => Ok(()),
         }
@@ -143,10 +149,10 @@ async fn send(
     for letter in letters {
         let id = letter.id.clone();
         match walk.load(letter).await {
-            Ok(Ok(letter)) => {
-                let ticket = deliver.push_letter(&letter).await?;
-                sent.push((id, ticket));
-            }
+            Ok(Ok(letter)) => match deliver.push_letter(&letter).await? {
+                Some(ticket) => sent.push((id, ticket)),
+                None => stayed.without_index += 1,
+            },
             Ok(Err(why)) => {
                 stayed.unread += 1;
                 stayed.unreadable.get_or_insert((id, why));

@@ -9,3 +9,5 @@ mod disk;
 pub mod fold;
 #[cfg(feature = "local")]
 pub mod journal;
+#[cfg(feature = "local")]
+mod unnamed;

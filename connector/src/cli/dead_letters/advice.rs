@@ -22,12 +22,19 @@ const NEWER_REVSYNC: &str =
 pub(crate) fn advice(kind: &str) -> Advice {
     let (means, todo) = match kind {
         "undecodable" => ("the record's bytes are not what its format says", NEWER_REVSYNC),
+        "too_many_faults" => (
+            "the record has more parts that cannot be used than become dead letters of their own; this letter stands for those that are left",
+            "see the other letters of the record for what is wrong; this one is sent again with all that is left",
+        ),
         "unknown_record" => (
             "the record is of no format that is known, or of a type that its format does not have",
             "check that the source is the right one, and --format",
         ),
         "unusable_revision" => {
             ("the record is a revision without something that it cannot do without: an id, a version, a table", NEWER_REVSYNC)
+        }
+        "unusable_block" => {
+            ("the record is a block of the journal without a place in its strand, or with a member of another type", NEWER_REVSYNC)
         }
         "key_missing" => (
             "the row lacks a part of its key, so nothing tells which document it is",

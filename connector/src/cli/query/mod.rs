@@ -246,7 +246,7 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     fn begin(&mut self, scan: &Scan) {
-        scan.notes().iter().for_each(|note| self.terminal.say(&format!("{note}\n")));
+        line::say_notes(scan, self.terminal);
         self.progress = Some(Progress::start(&self.terminal.bars, scan.total()));
     }
 

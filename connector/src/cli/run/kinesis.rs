@@ -41,7 +41,7 @@ pub(super) async fn follow(
         _ = stopped.wait_for(|stop| *stop) => return Ok(()),
         prepared = prepare(settings, address, owner, standing) => prepared?,
     };
-    worker.follow(keeper, stop).await
+    Box::pin(worker.follow(keeper, stop)).await
 }
 
 /// Builds the worker. A stream that cannot be reached is waited for, and so are, later, a sink and the place of the checkpoints.

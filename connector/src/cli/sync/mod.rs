@@ -102,9 +102,10 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     };
     let (counts, result) = match prepared {
         Ok(Prepared { scan, mut deliver, mut resume }) => {
-            scan.notes().iter().for_each(|note| context.terminal.say(&format!("{note}\n")));
+            line::say_notes(&scan, &context.terminal);
             let progress = Progress::start(&context.terminal.bars, scan.total());
-            let result = sync_and_save(scan, &mut deliver, resume.as_mut(), stop, |read, counts| progress.update(read, counts)).await;
+            let result =
+                Box::pin(sync_and_save(scan, &mut deliver, resume.as_mut(), stop, |read, counts| progress.update(read, counts))).await;
             progress.finish();
             (deliver.counts(), result)
         }

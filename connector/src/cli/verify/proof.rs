@@ -56,9 +56,9 @@ async fn watched(
     findings: &mut Findings,
     terminal: &Terminal,
 ) -> Result<(), Error> {
-    request.source.notes().iter().for_each(|note| terminal.say(&format!("{note}\n")));
+    line::say_notes(&request.source, terminal);
     let mut bar = Some((0, Progress::start(&terminal.bars, request.source.total())));
-    let result = verify(request, repair, stop, findings, |step| {
+    let result = Box::pin(verify(request, repair, stop, findings, |step| {
         let number = match step {
             Step::Folding(..) => 0,
             Step::Comparing(..) => 1,
@@ -78,7 +78,7 @@ async fn watched(
             Step::Comparing(looked_at, of) => progress.reach(looked_at, of),
             Step::Mending(counts) => progress.reach(counts.settled(), counts.received),
         }
-    })
+    }))
     .await;
     if let Some((_, progress)) = bar {
         progress.finish();

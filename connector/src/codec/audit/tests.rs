@@ -54,7 +54,7 @@ fn a_block_summary_says_where_it_is_and_what_it_is_made_of() {
     let block = block(SUMMARY);
     assert_eq!(block.address, Address { strand: "7sWdNf0uQxB4mJkTzL1eRg".to_owned(), sequence: 918 });
     let entries = block.entries.unwrap();
-    assert_eq!(block.hash.unwrap(), dot(&hash::merkle(entries.clone()), &block.previous.unwrap()));
+    assert_eq!(block.hash.unwrap(), dot(&hash::merkle(entries), &block.previous.unwrap()));
     assert!(block.info.is_some() && block.has_documents && block.revisions.is_empty());
     assert_eq!(block.summaries.iter().map(|summary| summary.is_document).collect::<Vec<_>>(), [true, false]);
 }

@@ -35,6 +35,11 @@ impl Destination {
         self.mode
     }
 
+    /// Whether no rule is for the table.
+    pub fn is_unmapped(&self) -> bool {
+        matches!(self.place, Place::Unmapped)
+    }
+
     pub(super) fn unmapped(mode: Mode) -> Self {
         Self { mode, place: Place::Unmapped }
     }

@@ -318,7 +318,7 @@ impl Fetch {
         let range = (self.at > 0).then(|| format!("bytes={}-{}", self.at, self.length - 1));
         let get = shelf.client.get_object().bucket(&shelf.bucket.name).key(&*self.key);
         let get = get.set_if_match(self.etag.as_deref().map(str::to_owned)).set_range(range);
-        let answer = get.send().await.map_err(|error| unread(error))?;
+        let answer = get.send().await.map_err(unread)?;
         if self.at > 0 && answer.content_range().is_none() {
             let what = "the connection broke off, and the server cannot go on in the middle of an object".to_owned();
             return Err(Refusal { what, help: "copy the object to a file and read that".to_owned() });

@@ -11,12 +11,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use serde::{Deserialize, Serialize};
 
 pub use self::sifting::Met;
 use super::dead_letters::stored_message;
-use crate::error::{Error, Kind};
+use super::unnamed;
+use crate::error::Error;
 use crate::plan::cells::Row as Cells;
 use crate::plan::fold::{Folded, Newest, Said, State};
 use crate::record::{Message, Origin, Position};
@@ -125,20 +126,9 @@ impl Fold {
     /// # Errors
     /// There is no room for it.
     pub fn open(memory: usize, keeps: Keeps) -> Result<Self, Error> {
-        let open = || {
-            let connection = Connection::open("")?;
-            // Nothing of it has to survive: no journal, and no waiting for the disk.
-            connection.execute_batch(&format!(
-                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE; PRAGMA cache_size = -{};",
-                (memory / 1024).max(1024)
-            ))?;
-            connection.execute_batch(SCHEMA)?;
-            connection.execute_batch(differences::SCHEMA)?;
-            connection.set_prepared_statement_cache_capacity(32);
-            Ok(connection)
-        };
+        let schema = format!("{SCHEMA}{}", differences::SCHEMA);
         Ok(Self {
-            connection: open().map_err(error)?,
+            connection: unnamed::open(memory, &schema).map_err(error)?,
             indices: Vec::new(),
             by_name: HashMap::new(),
             origins: Vec::new(),
@@ -418,15 +408,8 @@ fn keep(connection: &Connection, key: Option<i64>, origin: i64, unit: &Unit) -> 
     Ok(key.unwrap_or_else(|| connection.last_insert_rowid()))
 }
 
-/// SQLite's texts never hold a value.
 fn error(cause: rusqlite::Error) -> Error {
-    let failed = Error::new(Kind::Usage, format!("the temporary database cannot be used: {cause}"));
-    match cause.sqlite_error_code() {
-        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
-            failed.help("it takes about as much room as the documents that are known, in the folder that TMPDIR names; name another one")
-        }
-        _ => failed,
-    }
+    unnamed::error(&cause, "about as much room as the documents that are known")
 }
 
 #[cfg(test)]

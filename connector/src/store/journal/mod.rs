@@ -4,11 +4,12 @@
 //! Keeps of each block its hashes and those of its revisions, so that whatever comes later, or again, is held against the same block; and of a revision
 //! whose block has not come its address and hash. Decides nothing: that is [`plan::journal`](crate::plan::journal). Never keeps content.
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::unnamed;
 use crate::codec::audit::hash::Hash;
 use crate::codec::audit::{Address, Revision};
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::plan::journal::chain::{Link, Told};
 use crate::plan::journal::expected::{Expected, Seen};
 use crate::plan::journal::{Check, Finding, Open, Verdict};
@@ -51,17 +52,7 @@ impl Journal {
     /// # Errors
     /// There is no room for it.
     pub fn open(memory: usize) -> Result<Self, Error> {
-        let open = || {
-            let connection = Connection::open("")?;
-            // Nothing of it has to survive: no journal, and no waiting for the disk.
-            connection.execute_batch(&format!(
-                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE; PRAGMA cache_size = -{};",
-                (memory / 1024).max(1024)
-            ))?;
-            connection.execute_batch(SCHEMA)?;
-            Ok(connection)
-        };
-        Ok(Self { connection: open().map_err(error)? })
+        Ok(Self { connection: unnamed::open(memory, SCHEMA).map_err(error)? })
     }
 
     /// Does some work as one: much faster than each step by itself.
@@ -283,15 +274,8 @@ fn verdict(stored: u8) -> Option<Verdict> {
     broken.chain(Open::ALL.into_iter().map(Verdict::Open)).find(|verdict| number(*verdict) == stored)
 }
 
-/// SQLite's texts never hold a value.
 fn error(cause: rusqlite::Error) -> Error {
-    let failed = Error::new(Kind::Usage, format!("the temporary database cannot be used: {cause}"));
-    match cause.sqlite_error_code() {
-        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
-            failed.help("it takes some 200 bytes for each block and revision, in the folder that TMPDIR names; name another one")
-        }
-        _ => failed,
-    }
+    unnamed::error(&cause, "some 200 bytes for each block and revision")
 }
 
 #[cfg(test)]

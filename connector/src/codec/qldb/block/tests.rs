@@ -150,7 +150,7 @@ fn a_block_that_cannot_be_used_says_why() {
 
 #[test]
 fn a_block_of_more_than_any_block_holds_is_a_fault() {
-    let statements = vec!["{}"; 3].join(",");
+    let statements = ["{}"; 3].join(",");
     let long = "i".repeat(3_500_000);
     let text = format!(
         "blockAddress:{{strandId:\"s\",sequenceNo:1}},transactionInfo:{{statements:[{statements}],documents:{{{long}:{{statements:[0,1,2]}}}}}}"
