@@ -198,6 +198,12 @@ impl Mapping {
         }
     }
 
+    /// Whether a redaction leaves no content in a destination.
+    pub fn erases(&self, destination: &Destination) -> bool {
+        let Place::Index { rule: Some(rule), .. } = destination.place else { return false };
+        self.rules.get(rule).is_some_and(|rule| rule.redactions == Redactions::Erase)
+    }
+
     /// The indices that rules name, whatever tables there are.
     pub fn named_indices(&self) -> Vec<String> {
         self.deletes().named()
