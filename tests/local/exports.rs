@@ -164,3 +164,24 @@ fn records_that_a_delivery_stream_could_not_process_are_read_from_its_error_fold
     let done = sync(&folder, "errors");
     assert_eq!((done.exit, done.count("indexed"), done.count("received")), (0, 2, 2), "{done:?}");
 }
+
+#[test]
+fn a_manifest_that_was_gzipped_with_its_export_is_still_the_manifest() {
+    let (folder, ledger) = (Folder::new(), Ledger::new(3, 40));
+    let mut files = export(&folder, &ledger, Output::IonText, 10);
+    let whole = sync(&folder, "export");
+    for end in [".started.manifest", ".completed.manifest"] {
+        files.push(manifest(folder.path(), end));
+    }
+    for file in &files {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&std::fs::read(file).unwrap()).unwrap();
+        std::fs::write(format!("{}.gz", file.display()), encoder.finish().unwrap()).unwrap();
+        std::fs::remove_file(file).unwrap();
+    }
+    let done = sync(&folder, "export");
+    assert_eq!((done.exit, done.err.as_str(), done.count("received")), (0, "", whole.count("received")), "{done:?}");
+    std::fs::remove_file(format!("{}.gz", files[1].display())).unwrap();
+    let done = sync(&folder, "export");
+    assert!(done.exit == 1 && done.err.contains(": 1 of the 4 files that "), "{done:?}");
+}

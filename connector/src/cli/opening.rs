@@ -5,6 +5,7 @@
 use tokio::task::spawn_blocking;
 
 use super::Terminal;
+#[cfg(feature = "kinesis")]
 use super::line::delivery;
 #[cfg(any(feature = "kafka", feature = "kinesis"))]
 use crate::config::OnDataLoss;

@@ -5,12 +5,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-#[cfg(feature = "kinesis")]
 use super::line;
 use crate::config::{Settings, SinkUrl};
 use crate::error::Error;
 use crate::run::shelves::{INDEX, InOpenSearch};
-#[cfg(feature = "kinesis")]
 use crate::sink::Sink;
 use crate::sink::opensearch::OpenSearch;
 use crate::sink::opensearch::config::Access;

@@ -2,7 +2,7 @@
 //!
 //! Writes nothing.
 
-use crate::cli::{Terminal, line};
+use crate::cli::Terminal;
 use crate::config::Settings;
 use crate::error::Error;
 use crate::run::deliver::Deliver;
@@ -14,7 +14,7 @@ pub(super) const OF_LETTERS: &str =
 /// Reads the whole source, and lets the line send only what stands in it.
 #[cfg(feature = "local")]
 pub(super) async fn reduced(deliver: Deliver, settings: &Settings, terminal: &Terminal) -> Result<Deliver, Error> {
-    use crate::cli::Progress;
+    use crate::cli::{Progress, line};
     use crate::plan::resume::Place;
     use crate::run::deliver::sifting::fold;
 

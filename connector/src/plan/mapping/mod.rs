@@ -2,7 +2,7 @@
 //!
 //! Of each mode the first rule that fits a table counts: a revision has one plan for the newest revisions, and one for the history where the
 //! table has a rule of both modes. Index, id and routing depend on table and key only, so that every revision of a document meets in one place.
-//! [`rule`] says what a rule is, [`destination`] where a table goes, [`latest`] and [`history`] what a revision becomes there.
+//! `rule` says what a rule is, `destination` where a table goes, `latest` and `history` what a revision becomes there.
 
 mod destination;
 mod history;

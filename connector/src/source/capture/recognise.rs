@@ -13,7 +13,7 @@ use super::text::{blank, quoted};
 const KPL_MAGIC: [u8; 4] = [0xF3, 0x89, 0x9A, 0xC2];
 
 /// The magic of gzip (RFC 1952).
-const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
+pub(super) const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 
 /// Bytes within which binary data shows that it is no text.
 const TOLD_BY: usize = 16 << 10;

@@ -7,9 +7,12 @@ mod manifest;
 mod names;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::Read;
+use std::io::{Cursor, Read};
+
+use flate2::bufread::MultiGzDecoder;
 
 use super::files::Entry;
+use super::recognise::GZIP_MAGIC;
 pub(super) use contents::Contents;
 use names::About;
 
@@ -53,14 +56,18 @@ pub(super) fn arrange(entries: Vec<Entry>, mut manifests: Vec<Entry>) -> Arrange
     Arranged { entries: arranged, notes: plan.notes, is_incomplete: plan.is_incomplete }
 }
 
+/// The bytes of a manifest, decompressed: who compresses an export compresses its manifests too.
 fn content(entry: &mut Entry) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let read = entry.bytes().and_then(|bytes_of| bytes_of.take(manifest::LARGEST + 1).read_to_end(&mut bytes));
-    match read {
-        Err(error) => Err(format!("it cannot be read: {error}")),
-        Ok(_) if bytes.len() as u64 > manifest::LARGEST => Err(format!("it has more than {} MiB", manifest::LARGEST >> 20)),
-        Ok(_) => Ok(bytes),
-    }
+    let all = |input: Box<dyn Read + Send>| -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        match input.take(manifest::LARGEST + 1).read_to_end(&mut bytes) {
+            Err(error) => Err(format!("it cannot be read: {error}")),
+            Ok(_) if bytes.len() as u64 > manifest::LARGEST => Err(format!("it has more than {} MiB", manifest::LARGEST >> 20)),
+            Ok(_) => Ok(bytes),
+        }
+    };
+    let bytes = all(entry.bytes().map_err(|error| format!("it cannot be read: {error}"))?)?;
+    if bytes.starts_with(&GZIP_MAGIC) { all(Box::new(MultiGzDecoder::new(Cursor::new(bytes)))) } else { Ok(bytes) }
 }
 
 /// What the manifests of a tree come to.

@@ -46,7 +46,7 @@ pub(in super::super) fn blocks(path: &str) -> Option<Blocks> {
 
 /// What a manifest is about, by its path or key; nothing where it is none of QLDB's.
 pub(super) fn about(path: &str) -> Option<About> {
-    let name = last_part(path);
+    let name = uncompressed(last_part(path));
     if let Some(export) = name.strip_suffix(".started.manifest") {
         return Some(About::Started { export: export.to_owned() });
     }
@@ -86,6 +86,7 @@ mod tests {
             |export: &str, strand: Option<&str>| Some(About::Completed { export: export.to_owned(), strand: strand.map(str::to_owned) });
         assert_eq!(about("a.b/abc.7sWd.completed.manifest"), completed("abc", Some("7sWd")));
         assert_eq!(about("abc.completed.manifest"), completed("abc", None));
+        assert_eq!(about("a.b/abc.7sWd.completed.manifest.gz"), completed("abc", Some("7sWd")));
         assert_eq!(about("redshift.manifest"), None);
     }
 }
