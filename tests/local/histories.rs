@@ -235,3 +235,13 @@ fn letters_of_a_history_and_of_the_journal_stay_where_a_replay_has_no_index_for_
     let replayed = command(&folder, &excluding, &["dead-letters", "replay"]).balanced();
     assert_eq!((replayed.exit, replayed.count("indexed"), left()), (2, 1, 1), "{replayed:?}");
 }
+
+#[test]
+fn content_that_was_erased_after_the_stream_that_is_verified_does_not_come_back() {
+    let rules = format!("{ERASING}deletes = \"tombstone\"\n");
+    let folder = synced(&rules, &[car("a", 1, Some("{State:\"secret\"}")), redacted("a", 1)]);
+    folder.write("s.ion", car("a", 1, Some("{State:\"secret\"}")));
+    let found = verified(&folder, &rules, &["--repair"]);
+    assert_eq!((found.exit, counted(&found.json())), (1, vec![("ahead", 1)]), "{found:?}");
+    assert_eq!(held(&folder, "car", "a").unwrap().1["revsync"]["deleted"], json!(true));
+}

@@ -100,6 +100,14 @@ fn a_table_and_the_journal_that_come_to_one_index_stop_the_run() {
 }
 
 #[test]
+fn a_rule_and_the_journal_that_name_one_index_are_refused_before_anything_is_read() {
+    let folder = Folder::new();
+    folder.write("revsync.toml", "[journal]\nindex = \"car_history\"\n[[table]]\nname = \"Car\"\nmode = \"history\"\n");
+    let checked = folder.revsync(&["--config", "revsync.toml", "check"]);
+    assert!(checked.out.contains("a rule and the journal both name the index \"car_history\""), "{checked:?}");
+}
+
+#[test]
 fn a_stream_and_an_export_of_one_ledger_give_the_same_documents_and_the_same_counts() {
     let ledger = Ledger::new(11, 24);
     let of_stream = Folder::new();

@@ -148,7 +148,8 @@ pub struct Held {
     pub is_tombstone: bool,
     /// Whether its content is another than that of the revision that stands; false where that was not compared.
     pub is_other: bool,
-    /// Whether it is a document of a history that says that its content was removed; false where that was not looked at.
+    /// Whether it is a document of a history that says that its content was removed, or a tombstone where redactions leave one; false where that was not
+    /// looked at.
     pub is_redacted: bool,
 }
 
@@ -222,6 +223,8 @@ pub fn judge(folded: Option<&Folded>, held: Option<Held>) -> Option<(Class, Mend
     }
     let newest = newest?;
     match newest.state {
+        // It was erased after the stream that is read here, and must not come back: a delete has a version of its own.
+        State::Document if held.is_tombstone && held.is_redacted && held.version == newest.version => Some((Class::Ahead, Mend::Nothing)),
         State::Document | State::Redacted if held.is_tombstone => Some(MISSING),
         State::Redacted if held.version == newest.version && !held.is_redacted => Some((Class::RedactedPresent, Mend::Newest)),
         // It was redacted after the stream that is read here, and must not come back.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Mode, Rule};
+use super::{JOURNAL_HELP, Mode, Rule};
 use crate::error::Error;
 use crate::plan::deletes::IndexDeletes;
 use crate::plan::names::{default_index, index_name_problem, matches};
@@ -131,9 +131,8 @@ impl Tables {
             return Ok(Place::Unnamable(Fault::new("invalid_index_name", reason)));
         };
         let name: Arc<str> = name.into();
-        let help = "name another index for one of them in the configuration ([journal] index = …, [[table]] index = …)";
         if journal == Some(&name) {
-            return Err(Error::usage(format!("the table \"{table}\" and the journal both come to the index \"{name}\"")).help(help));
+            return Err(Error::usage(format!("the table \"{table}\" and the journal both come to the index \"{name}\"")).help(JOURNAL_HELP));
         }
         if mode == Mode::Latest && deletes.is_history(&name) {
             let what = format!("the newest revisions of the table \"{table}\" come to the index \"{name}\", which is that of a history");

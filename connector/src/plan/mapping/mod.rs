@@ -30,6 +30,9 @@ use crate::revision::{Block, Change, MAX_VERSION, Revision, VersionType};
 /// Bytes of UTF-8 that an `_id` may have (`IndexRequest.validate`).
 pub const MAX_ID: usize = 512;
 
+/// What a person can do where revisions and blocks of the journal come to one index.
+const JOURNAL_HELP: &str = "name another index for one of them in the configuration ([journal] index = …, [[table]] index = …)";
+
 /// What becomes of one revision in one index.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Planned {
@@ -111,10 +114,13 @@ impl Mapping {
     /// Says where the blocks of the journal go; by default nowhere.
     ///
     /// # Errors
-    /// A name that no index of OpenSearch can have.
+    /// A name that no index of OpenSearch can have, and one that a rule names for its tables.
     pub fn with_journal(mut self, index: Option<&str>) -> Result<Self, Error> {
         if let Some(problem) = index.and_then(index_name_problem) {
             return Err(Error::usage(format!("journal: index: {problem}")));
+        }
+        if let Some(index) = index.filter(|index| self.named_indices().iter().any(|named| named == index)) {
+            return Err(Error::usage(format!("a rule and the journal both name the index \"{index}\"")).help(JOURNAL_HELP));
         }
         self.journal = index.map(Into::into);
         Ok(self)
@@ -190,6 +196,12 @@ impl Mapping {
             Mode::Latest => latest::target(&revision.table, revision.id.clone(), name, rule, revision.version, revision.version_type).ok(),
             Mode::History => history::target(revision, name, rule).ok(),
         }
+    }
+
+    /// Whether a redaction leaves no content in a destination.
+    pub fn erases(&self, destination: &Destination) -> bool {
+        let Place::Index { rule: Some(rule), .. } = destination.place else { return false };
+        self.rules.get(rule).is_some_and(|rule| rule.redactions == Redactions::Erase)
     }
 
     /// The indices that rules name, whatever tables there are.

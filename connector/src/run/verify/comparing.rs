@@ -305,7 +305,7 @@ fn judge_whole(known: Option<&Known>, held: Option<&Held>) -> Option<Judged> {
         version: held.version,
         is_tombstone: held.is_tombstone,
         is_other,
-        is_redacted: says_so && is_redacted(held),
+        is_redacted: held.is_tombstone && known.is_some_and(|known| known.erases) || says_so && is_redacted(held),
     });
     judge(known.map(|known| &known.folded), as_held).map(|(class, mend)| (class, mend, is_other))
 }

@@ -129,6 +129,7 @@ impl Folding {
         self.read.units += 1;
         let is_redaction = revision.change == Change::Redaction;
         let is_history = destination.mode() == Mode::History;
+        let erases = self.mapping.erases(&destination);
         let about =
             Revision { table: Arc::clone(&revision.table), id: revision.id.clone(), change: Change::Delete, metadata: None, ..revision };
         let (operation, said) = match intake::plan_at(&self.mapping, destination.clone(), revision).planned {
@@ -168,6 +169,9 @@ impl Folding {
             Some(Operation::Index { document, .. }) if self.contents => Some(fingerprint(document.as_bytes())),
             _ => None,
         };
+        if erases {
+            fold.erases(&target.index);
+        }
         let saying = Saying {
             index: &target.index,
             id: &target.id,

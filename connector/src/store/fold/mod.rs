@@ -73,6 +73,8 @@ pub struct Known {
     pub content: Option<[u8; 16]>,
     /// Its cells, where it is a row of them.
     pub row: Option<Cells>,
+    /// Whether a redaction leaves no content in its index.
+    pub erases: bool,
 }
 
 /// What is kept of the revision that stands.
@@ -99,6 +101,8 @@ pub struct Fold {
     of_rows: BTreeSet<Index>,
     /// The indices with documents that say that their content was removed.
     of_redactions: BTreeSet<Index>,
+    /// The indices in which a redaction leaves no content.
+    erasing: BTreeSet<Index>,
 }
 
 /// Bytes of rows that are read at once.
@@ -136,6 +140,7 @@ impl Fold {
             keeps,
             of_rows: BTreeSet::new(),
             of_redactions: BTreeSet::new(),
+            erasing: BTreeSet::new(),
         })
     }
 
@@ -221,6 +226,12 @@ impl Fold {
         Ok(())
     }
 
+    /// In this index a redaction leaves no content.
+    pub fn erases(&mut self, name: &Arc<str>) {
+        let index = self.index(name);
+        self.erasing.insert(index);
+    }
+
     /// Whether any document of an index is to say that its content was removed.
     pub fn has_redactions(&self, index: Index) -> bool {
         self.of_redactions.contains(&index)
@@ -233,7 +244,8 @@ impl Fold {
     pub fn known(&self, index: Index, id: &str) -> Result<Option<Known>, Error> {
         let read = || {
             let Some(row) = self.row(index, id)? else { return Ok(None) };
-            row.known(&self.connection, index, id).map(Some)
+            let known = row.known(&self.connection, index, id)?;
+            Ok(Some(Known { erases: self.erasing.contains(&index), ..known }))
         };
         read().map_err(error)
     }
@@ -361,7 +373,7 @@ impl Stored {
     fn known(self, connection: &Connection, index: Index, id: &str) -> rusqlite::Result<Known> {
         let folded = self.folded(connection, index, id)?;
         let row = if self.has_cells { rows::read(connection, index, id)? } else { None };
-        Ok(Known { folded, routing: self.routing, content: self.content, row })
+        Ok(Known { folded, routing: self.routing, content: self.content, row, erases: false })
     }
 
     fn folded(&self, connection: &Connection, index: Index, id: &str) -> rusqlite::Result<Folded> {
