@@ -39,7 +39,8 @@ Examples:
 
 What is checked:
   revision_hash        hash follows from metadata and data; where the data was redacted, from dataHash
-  revision_place       a revision of an export says the block and the transaction that it is found in
+  revision_place       a revision of an export says the block and the transaction that it is
+                       found in, and is of a document that these name
   revision_listed      the hash of a revision is one of those that its block has
   transaction_info     the hash of transactionInfo is one of entriesHashList
   revisions            the root of the hashes of the revisions is one of entriesHashList
@@ -49,10 +50,13 @@ What is checked:
   copies               blocks that come more than once are the same
 
 What cannot be checked, and is told with its count:
-  deletions            how their hash is made is not published; that it is the one of its block is checked
+  deletions            how their hash is made is not published; that it is one of its block is
+                       checked. A revision whose data somebody took out looks like a deletion:
+                       know how many there were
   the ledger's own     revisions of which only the hash leaves the ledger
   the first block      of a strand: nothing is before it that it could go on from
-  no hash covers       the time of a block, redactionInfo, and in a stream the name of a table
+  no hash covers       the time of a block, redactionInfo, the transactionId of a block without
+                       revisions, and in a stream the name of a table
   JSON                 has lost the types of Ion. Likely readings of a document are tried; where
                        none gives its hash, the document is not proven: look for an export in Ion
 A whole journal that somebody made anew, with all of its hashes, is as right as the first one:
@@ -228,7 +232,8 @@ fn checked(text: &mut String, audit: &Audit, paint: Paint) {
         let _ = writeln!(text, "  {}@{}: nothing is before it that it could go on from", clean(&strand.strand), strand.first);
     }
     audit::rest(text, &audit.strands);
-    let _ = writeln!(text, "  the time of a block and its redactionInfo: no hash covers them");
+    let _ =
+        writeln!(text, "  the time of a block, its redactionInfo, and its transactionId where it has no revisions: no hash covers them");
     let _ = writeln!(text, "\n{}", paint.bold("the hash of the last block, to be compared with one that is known from elsewhere"));
     for strand in &audit.strands.first {
         let hash = strand.last_hash.as_ref().map_or("none".to_owned(), ToString::to_string);

@@ -166,6 +166,11 @@ fn list<'a>(of: &'a Struct, name: &str) -> Option<impl Iterator<Item = &'a Eleme
     Some(member(of, name)?.as_sequence()?.iter())
 }
 
+/// Whether a struct has no members but these.
+fn has_only(of: &Struct, names: &[&str]) -> bool {
+    of.fields().all(|(name, _)| name.text().is_some_and(|name| names.contains(&name)))
+}
+
 fn address_of(of: &Struct) -> Result<Address, Fault> {
     let address = structure(of, "blockAddress");
     let strand = address.and_then(|address| member(address, "strandId")?.as_text()).filter(|strand| !strand.is_empty());
@@ -219,9 +224,16 @@ impl Reading {
         for entry in list(fields, revisions).into_iter().flatten() {
             let entry = entry.as_struct().ok_or_else(|| unexpected("found an entry of its revisions that is not a struct"))?;
             let is_document = member(entry, "documentId").is_some() || member(entry, "metadata").is_some();
+            if !is_document && !has_only(entry, &["hash", "documentId"]) {
+                return Err(unexpected(
+                    "found an entry of its revisions that has no metadata, and more than the hash of one of the ledger's own",
+                ));
+            }
             summaries.push(Summary { hash: self.hash(member(entry, "hash")), is_document });
             if let Some(metadata) = structure(entry, "metadata") {
+                let id = member(metadata, "id").and_then(Element::as_text).unwrap_or_default();
                 let is_elsewhere = member(metadata, "txId").and_then(Element::as_text) != transaction
+                    || documents.is_some_and(|documents| member(documents, id).is_none())
                     || member(entry, "blockAddress").is_some() && address_of(entry)? != address;
                 details.push(Revision { is_elsewhere, ..self.revision(entry, address.clone())? });
             }
@@ -260,7 +272,9 @@ impl Reading {
         let (data, data_hash) = (member(fields, "data"), self.hash(member(fields, "dataHash")));
         let Some(stated) = stated else { return Proof::Unstated };
         if data.is_none() && member(fields, "dataHash").is_none() {
-            return Proof::Deletion;
+            // What has something in the place of data is none: a name that was changed hides it.
+            let is_deletion = has_only(fields, &["blockAddress", "hash", "data", "dataHash", "metadata"]);
+            return if is_deletion { Proof::Deletion } else { Proof::Unreadable };
         }
         let metadata = if self.is_json { ion_hash(&json::metadata(metadata)) } else { ion_hash(metadata) };
         let Some(metadata) = metadata else { return Proof::Unreadable };

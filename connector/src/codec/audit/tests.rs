@@ -71,6 +71,31 @@ fn a_revision_is_proven_by_its_data_or_by_the_hash_of_what_was_removed() {
 }
 
 #[test]
+fn a_revision_whose_data_or_metadata_has_another_name_is_no_deletion_and_not_one_of_the_ledger_s_own() {
+    assert_eq!(proof(&details(&DATA.replace("data:", "dava:"))), Proof::Unreadable);
+    let block = |entry: &str| {
+        format!(
+            r#"{{blockAddress:{{strandId:"7sWdNf0uQxB4mJkTzL1eRg",sequenceNo:918}},transactionId:"9fKc2WqLr7D0xVtJm4HsNe",revisions:[{entry}]}}"#
+        )
+    };
+    let found = found(&block(&entry(DATA).replace("metadata:", "metadada:")));
+    assert!(matches!(found.as_slice(), [Piece::Unusable(_)]), "{found:?}");
+}
+
+#[test]
+fn a_document_that_the_transaction_does_not_name_is_not_one_of_its_block() {
+    let of = |document: &str| {
+        let export = format!(
+            r#"{{blockAddress:{{strandId:"7sWdNf0uQxB4mJkTzL1eRg",sequenceNo:918}},transactionId:"9fKc2WqLr7D0xVtJm4HsNe",
+               transactionInfo:{{documents:{{'{document}':{{tableName:"Item"}}}}}},revisions:[{}]}}"#,
+            entry("")
+        );
+        block(&export).revisions[0].is_elsewhere
+    };
+    assert_eq!((of("3QxYbM8sTkE1pLw0Zr9uAc"), of("another")), (false, true));
+}
+
+#[test]
 fn a_block_of_an_export_has_its_revisions() {
     let export = format!(
         r#"{{blockAddress:{{strandId:"7sWdNf0uQxB4mJkTzL1eRg",sequenceNo:918}},transactionId:"9fKc2WqLr7D0xVtJm4HsNe",revisions:[{},{{hash:{{{{AA==}}}}}}]}}"#,

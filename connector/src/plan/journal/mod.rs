@@ -67,7 +67,9 @@ impl Check {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::RevisionHash => "the revision's hash does not follow from its metadata and data: one of them was changed",
-            Self::RevisionPlace => "the revision says another block or another transaction than the one that it is found in",
+            Self::RevisionPlace => {
+                "the revision says another block or another transaction than the one that it is found in, or a document that this does not name"
+            }
             Self::RevisionListed => "the block has no revision of this hash: the revision was put in, or the block was changed",
             Self::TransactionInfo => {
                 "the hash of transactionInfo is none of entriesHashList: a statement, its time or what it touched was changed"
