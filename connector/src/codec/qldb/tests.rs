@@ -248,7 +248,7 @@ fn a_record_of_rubbish_becomes_a_bounded_number_of_units() {
     let rubbish = |bytes: usize| [&VERSION_MARKER[..], &vec![0x11; bytes]].concat();
     let found = lines(rubbish(60_000));
     assert_eq!(found.len(), MAX_FAULTS + 1);
-    assert_eq!((found[0].as_str(), found[MAX_FAULTS].as_str()), ("unknown_record", "undecodable"));
+    assert_eq!((found[0].as_str(), found[MAX_FAULTS].as_str()), ("unknown_record", "too_many_faults"));
     assert_eq!(lines("1 ".repeat(2_000)).len(), MAX_FAULTS + 1);
     // Each dead letter holds the whole record: of a large one there are not as many.
     assert_eq!([1 << 20, 16 << 20].map(|bytes| lines(rubbish(bytes)).len()), [64 + 1, 4 + 1]);
