@@ -236,6 +236,27 @@ fn the_place_may_be_a_file_and_another_sink_is_refused_then() {
 }
 
 #[test]
+fn an_index_that_was_removed_meanwhile_is_not_taken_for_the_one_that_was_written() {
+    let folder = Folder::new();
+    let newest = capture(&folder, 2, 20);
+    let damaged = folder.path().join("export/01.ion.gz");
+    let whole = std::fs::read(&damaged).unwrap();
+    let middle = whole.len() / 2;
+    std::fs::write(&damaged, [&whole[..middle], &vec![0; whole.len() - middle]].concat()).unwrap();
+    let arguments = [&RESUMED[..], &["--checkpoints", "file:checkpoints.json"]].concat();
+    assert_eq!(folder.revsync(&arguments).exit, 2);
+    std::fs::write(&damaged, &whole).unwrap();
+    std::fs::remove_file(folder.path().join("revsync.db")).unwrap();
+    for _ in 0..2 {
+        let refused = folder.revsync(&arguments);
+        assert_eq!(refused.exit, 2, "{refused:?}");
+        assert!(refused.err.contains("found an empty index") && refused.err.contains("checkpoints rewind earliest"), "{refused:?}");
+    }
+    let done = folder.revsync(&["--json", "sync", "export", "--name=load"]).balanced();
+    assert_eq!((done.exit, held(&folder, &newest)), (0, newest.clone()), "{done:?}");
+}
+
+#[test]
 fn what_cannot_be_gone_on_with_is_refused_with_the_reason() {
     let folder = Folder::new();
     capture(&folder, 1, 2);

@@ -135,8 +135,8 @@ impl Found {
     }
 }
 
-/// How a scan is begun anew.
-fn begin_anew(home: &Home) -> String {
+/// How a scan is begun anew, for a person.
+pub fn begin_anew(home: &Home) -> String {
     let Pipeline { name, stream } = &home.pipeline;
     format!(
         "begin anew: revsync checkpoints rewind earliest --name '{name}' --stream '{stream}', with --to or --checkpoints as here; nothing is written twice"

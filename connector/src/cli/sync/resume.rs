@@ -16,6 +16,8 @@ use crate::panics::panicked;
 use crate::plan::resume::Listed;
 use crate::run::resume::{Found, Home, Resume};
 use crate::sink::Sink;
+#[cfg(feature = "local")]
+use crate::sink::local::Local;
 use crate::source::scan::Scan;
 use crate::store::checkpoints::{Pipeline, Place};
 
@@ -38,12 +40,26 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) 
     };
     let scan = line::scan_of_files(settings, from).await?;
     let (files, found, home) = receiver.await.map_err(|_| panicked())?;
+    refuse_an_empty_index(settings, &found, &home)?;
     terminal.say(&match found.mark() {
         Some(mark) => format!("goes on where it was interrupted: {mark}\n"),
         None => "nothing of it was interrupted: begins at the beginning\n".to_owned(),
     });
     let resume = found.keep(home, Arc::clone(&sink), files, folds);
     Ok((scan, sink, resume))
+}
+
+/// A local index has no name by which another one at its place would be known; but one that holds nothing is not the one that was written to.
+fn refuse_an_empty_index(settings: &Settings, found: &Found, home: &Home) -> Result<(), Error> {
+    #[cfg(feature = "local")]
+    if let (SinkUrl::Local(path), Some(mark)) = (&settings.sink.url, found.mark())
+        && Local::open_existing(path)?.indices()?.is_empty()
+    {
+        let what = format!("--resume: expected what an interrupted run wrote up to {mark} in {}, found an empty index", settings.sink.url);
+        return Err(Error::new(Kind::Sink, what).help(format!("put the index back; or {}", crate::run::resume::begin_anew(home))));
+    }
+    let _ = (settings, found, home);
+    Ok(())
 }
 
 /// The source, which has to be files, by its name wherever the command is run. `option` is what wants it.
