@@ -14,6 +14,7 @@ use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_secretsmanager::error::{ProvideErrorMetadata, SdkError};
 use aws_types::service_config::ServiceConfigKey;
 use schemars::JsonSchema;
@@ -105,6 +106,11 @@ pub(crate) fn why<E: ProvideErrorMetadata + StdError + Send + Sync + 'static>(er
 /// The code by which a service names an error.
 pub(crate) fn code<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<&str> {
     if let SdkError::ServiceError(service) = error { service.err().code() } else { None }
+}
+
+/// Whether a call was never sent, because there is nothing to sign it with.
+pub(crate) fn lacks_credentials(error: &(dyn StdError + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| (*error).source()).any(|error| error.is::<CredentialsError>())
 }
 
 /// The innermost cause, which is the only one whose text is not a paraphrase.

@@ -115,3 +115,13 @@ fn a_bucket_that_may_not_be_listed_names_the_right_and_one_of_another_region_nam
         assert!(done.exit == 2 && done.err.contains("source: s3://exports/x") && done.err.contains(expected), "{code}: {done:?}");
     }
 }
+
+#[test]
+fn a_bucket_without_credentials_says_how_to_give_some() {
+    let folder = Folder::new();
+    let environment = [("AWS_EC2_METADATA_DISABLED", "true"), ("HOME", folder.path().to_str().unwrap())];
+    // Nothing is sent, so nobody has to listen.
+    let place = "s3://example?region=eu-west-1&endpoint=http://127.0.0.1:9";
+    let done = folder.revsync_with(&["sync", place], &environment, b"");
+    assert!(done.exit == 2 && done.err.contains("there are no credentials for AWS to sign with: set AWS_PROFILE"), "{done:?}");
+}

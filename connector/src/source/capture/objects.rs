@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use super::export::is_manifest;
 use super::files::{Entry, Found};
 use crate::aws::bucket::{Bucket, Patience};
-use crate::aws::{Aws, code, deepest, why};
+use crate::aws::{Aws, code, deepest, lacks_credentials, why};
 use crate::error::{Error, Kind};
 use crate::plan::outcome::Class;
 use crate::plan::retry::policy;
@@ -220,6 +220,9 @@ where
     let help = match code(&error) {
         Some("AccessDenied") => Some("the right that it takes is s3:ListBucket on the bucket".to_owned()),
         Some("NoSuchBucket") => Some("check the bucket's name with aws s3 ls".to_owned()),
+        _ if lacks_credentials(&error) => {
+            Some("there are no credentials for AWS to sign with: set AWS_PROFILE, or run under a role".to_owned())
+        }
         _ => region(&error),
     };
     let error = Error::new(Kind::Source, format!("source: {bucket} cannot be listed: {}", why(error)));

@@ -5,10 +5,9 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_kinesis::error::{ProvideErrorMetadata, SdkError};
 
-use crate::aws::{code, why};
+use crate::aws::{code, lacks_credentials, why};
 use crate::plan::outcome::Class;
 
 /// Why a call gave nothing.
@@ -95,11 +94,6 @@ fn class_of(code: &str, status: u16) -> Class {
         _ if status >= 500 => Class::Unavailable,
         _ => Class::Unknown,
     }
-}
-
-/// Whether a call was never sent, because there is nothing to sign it with.
-fn lacks_credentials(error: &(dyn StdError + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| (*error).source()).any(|error| error.is::<CredentialsError>())
 }
 
 /// The code by which the service names an error.
