@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::command::{Done, Folder, revision};
 use crate::dice::Dice;
+use crate::ledger::{Ledger, Output, PREFIX};
 
 /// A folder of captured files in several forms, of which later ones have newer revisions of the same documents; and the versions that stand.
 fn capture(folder: &Folder, files: usize, in_each: usize) -> BTreeMap<String, u64> {
@@ -254,6 +255,26 @@ fn an_index_that_was_removed_meanwhile_is_not_taken_for_the_one_that_was_written
     }
     let done = folder.revsync(&["--json", "sync", "export", "--name=load"]).balanced();
     assert_eq!((done.exit, held(&folder, &newest)), (0, newest.clone()), "{done:?}");
+}
+
+#[test]
+fn what_an_interrupted_run_found_missing_is_missing_for_the_run_that_goes_on() {
+    let folder = Folder::new();
+    let files = Ledger::new(5, 60).export(&folder.path().join("export"), Output::Json, 20);
+    // Its name says one block more than it holds.
+    let named = files[0].to_str().unwrap().replace("-19.json", "-20.json");
+    std::fs::rename(&files[0], named).unwrap();
+    let prefix = folder.path().join("export").join(PREFIX);
+    let manifest = std::fs::read_dir(prefix)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .find(|path| path.to_str().unwrap().ends_with("completed.manifest"));
+    let manifest = manifest.unwrap();
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replace("-19.json", "-20.json")).unwrap();
+    interrupted(&folder, "30");
+    let done = resumed(&folder);
+    assert!(done.exit == 1 && done.err.contains("not proven complete"), "{done:?}");
 }
 
 #[test]

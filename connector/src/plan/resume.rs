@@ -44,6 +44,9 @@ pub struct Mark {
     /// Where it was written to, where that does not go without saying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sink: Option<String>,
+    /// Whether something that the files before it stand for could not be read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 /// What is known of the files before a place, or of all.
@@ -121,7 +124,15 @@ impl Marks {
     pub fn mark(&mut self, files: &[Listed], place: Place) -> Option<Mark> {
         let Listed { name, bytes } = files.get(place.file)?;
         let before = self.tally.reach(files, place.file);
-        Some(Mark { file: name.clone(), length: *bytes, offset: place.offset, before, all: self.all.clone(), sink: self.sink.clone() })
+        Some(Mark {
+            file: name.clone(),
+            length: *bytes,
+            offset: place.offset,
+            before,
+            all: self.all.clone(),
+            sink: self.sink.clone(),
+            incomplete: false,
+        })
     }
 
     /// The place of a mark in the files that there are now.

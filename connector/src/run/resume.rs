@@ -47,6 +47,8 @@ pub struct Resume {
     /// Where the record is behind which others came of a stream, which are not all settled.
     held: Option<Place>,
     broken: Option<usize>,
+    /// Whether something was read that is not proven complete, by this run or by an earlier one.
+    incomplete: bool,
     due: Instant,
     notices: Notices,
 }
@@ -129,6 +131,7 @@ impl Found {
             last: None,
             held: None,
             broken: None,
+            incomplete: self.mark.is_some_and(|mark| mark.incomplete),
             due: Instant::now() + EVERY,
             notices: Notices::default(),
         }
@@ -161,6 +164,16 @@ impl Resume {
         if let (None, Some(name)) = (self.broken, name) {
             self.broken = self.files.iter().position(|file| file.name == name);
         }
+    }
+
+    /// Something came to light while it was read that leaves the source not proven complete.
+    pub(super) fn is_missing_something(&mut self) {
+        self.incomplete = true;
+    }
+
+    /// Whether that came to light in this run, or in an earlier one that it goes on from.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.incomplete
     }
 
     /// When it is to be saved next.
@@ -214,7 +227,7 @@ impl Resume {
 
     async fn try_to_save(&mut self, deliver: &mut Deliver) -> Result<(), Error> {
         let Some(mark) = self.place(deliver).and_then(|place| self.marks.mark(&self.files, place)) else { return Ok(()) };
-        let progress = Progress::Scanned(mark);
+        let progress = Progress::Scanned(Mark { incomplete: self.incomplete, ..mark });
         if self.tried.is_none() && self.saved.as_ref().is_some_and(|saved| saved.checkpoint.progress == progress) {
             return Ok(());
         }

@@ -66,7 +66,8 @@ pub async fn sync_and_save(
     }
     if let Some(resume) = resume {
         let kept = if result.is_ok() { resume.remove().await } else { resume.save(deliver).await };
-        result = result.and_then(|complete| kept.map(|()| complete));
+        let is_incomplete = resume.is_incomplete();
+        result = result.and_then(|complete| kept.map(|()| complete && !is_incomplete));
     }
     progress(u64::MAX, &deliver.counts());
     result
@@ -78,6 +79,8 @@ async fn scan(
     mut resume: Option<&mut Resume>,
     progress: &mut impl FnMut(u64, &Counts),
 ) -> Result<bool, Error> {
+    // What is missing from the start is found anew by whoever goes on.
+    let was_incomplete = resume.is_some() && source.is_incomplete();
     let mut reading = pages::next(source);
     let mut so_far = 0;
     loop {
@@ -95,6 +98,9 @@ async fn scan(
         };
         if let Some(resume) = &mut resume {
             resume.broke(source.first_broken());
+            if !was_incomplete && source.is_incomplete() {
+                resume.is_missing_something();
+            }
         }
         let Some(page) = page? else { return spawn_blocking(move || !source.is_incomplete()).await.map_err(|_| panicked()) };
         so_far = page.read;
