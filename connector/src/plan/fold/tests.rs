@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -259,6 +261,12 @@ proptest! {
         told in prop::collection::vec(told(), 0..12),
         ties in prop_oneof![Just(VersionType::External), Just(VersionType::ExternalGte)],
     ) {
+        // Where clocks cannot tie, of one version there is one revision, however often it comes.
+        let mut states = HashMap::new();
+        let told: Vec<_> = told.into_iter().filter(|(said, version)| match said {
+            Said::Is(state) if ties == VersionType::External => states.entry(*version).or_insert(*state) == state,
+            _ => true,
+        }).collect();
         let (mut folded, mut stood) = (Folded::default(), None);
         for (at, (said, version)) in told.iter().enumerate() {
             if folded.take(*said, *version, ties) {
