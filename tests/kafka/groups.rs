@@ -298,3 +298,20 @@ fn a_worker_commits_while_messages_keep_coming() {
     });
     assert_eq!(worker.stop().0, 0);
 }
+
+#[test]
+fn a_worker_that_stops_has_left_its_group_when_it_ends() {
+    let Some(broker) = broker() else { return };
+    let topic = broker.topic("left", 1);
+    broker.produce(&topic, &[note(0, "a", 1, "x")]);
+    // One that has not leaves the next waiting for its session to time out.
+    for protocol in ["classic", "consumer"] {
+        for _ in 0..3 {
+            let folder = Folder::new();
+            let worker = Worker::start(&folder, &broker.url(&topic), &["--group", &topic, "-X", &format!("group.protocol={protocol}")]);
+            worker.wait_until_caught_up(1);
+            assert_eq!(worker.stop().0, 0);
+            assert_eq!(broker.ask(json!({ "do": "members", "group": topic })), json!([]), "{protocol}");
+        }
+    }
+}

@@ -31,7 +31,7 @@ const AGAIN: Duration = Duration::from_secs(3);
 const SURVEY: Duration = Duration::from_secs(2);
 /// How soon after the group gave a partition.
 const GLANCE: Duration = Duration::from_millis(200);
-/// How long a member that leaves waits for its partitions to be taken away.
+/// How long a member that leaves waits for the group to confirm it.
 const LEAVING: Duration = Duration::from_secs(3);
 
 /// What the thread is to do.
@@ -165,7 +165,9 @@ impl Polling {
         let polled = self.poll();
         ends.store(true, Ordering::Relaxed);
         surveying.thread().unpark();
-        polled
+        // Whatever ended it: the others wait for a member that does not say that it goes.
+        self.leave(polled.as_deref().unwrap_or_default());
+        polled.map(drop)
     }
 
     /// Waits before the group is joined; whether it is to go on.
@@ -176,7 +178,8 @@ impl Polling {
         }
     }
 
-    fn poll(&self) -> Result<(), Error> {
+    /// Polls until it is told to leave: gives what is to be committed before.
+    fn poll(&self) -> Result<Vec<Settled>, Error> {
         let (mut is_stopped, mut is_paused) = (false, false);
         // Since when it is to be looked again for what was lost.
         let mut unclear = None::<Instant>;
@@ -184,11 +187,8 @@ impl Polling {
             match self.orders.try_recv() {
                 Ok(Order::Commit(settled)) => self.commit(&settled),
                 Ok(Order::Stop) => is_stopped = true,
-                Ok(Order::Leave(settled)) => {
-                    self.leave(&settled);
-                    return Ok(());
-                }
-                Err(TryRecvError::Disconnected) => return Ok(()),
+                Ok(Order::Leave(settled)) => return Ok(settled),
+                Err(TryRecvError::Disconnected) => return Ok(Vec::new()),
                 Err(TryRecvError::Empty) => {}
             }
             is_paused = is_stopped || !self.room.lets_in(is_paused);
@@ -274,11 +274,12 @@ impl Polling {
         if let Err(failure) = self.member.commit_and_wait(&self.assignment.still_held(settled)) {
             tracing::warn!("{}: what was settled since the last commit is read again, which changes nothing", failure.what());
         }
-        self.member.leave();
-        let since = Instant::now();
-        while !self.member.holds_nothing() && since.elapsed() < LEAVING {
-            let _ = self.member.poll(AT_HAND);
-        }
+        let why = match self.member.leave(LEAVING) {
+            Ok(true) => return,
+            Ok(false) => format!("its coordinator has not confirmed it for {LEAVING:?}"),
+            Err(failure) => failure.what().to_owned(),
+        };
+        tracing::warn!("the group may not have been left, and then its other members wait until the session of this one ends: {why}");
     }
 }
 

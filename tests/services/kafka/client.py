@@ -157,7 +157,10 @@ def committed(group, topic):
 
 def commit(group, topic, partition, offset):
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])
-    admin().alter_consumer_group_offsets([asked])[group].result(PATIENCE)
+    # A group that has members refuses it, partition by partition.
+    for done in admin().alter_consumer_group_offsets([asked])[group].result(PATIENCE).topic_partitions:
+        if done.error is not None:
+            raise RuntimeError(str(done.error))
 
 
 def members(group):

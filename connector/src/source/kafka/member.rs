@@ -3,7 +3,7 @@
 //! Has to be polled all the time, whatever becomes of what it read: paused, it gives no messages, and stays a member. Commits what it is told to.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -23,6 +23,8 @@ use crate::record::Record;
 
 /// A partition of which so many statistics say that nothing is fetched has stopped at an error.
 const STOPPED: u32 = 2;
+/// How long one turn of leaving waits for what is to be heard.
+const TURN: Duration = Duration::from_millis(10);
 
 /// What a member is made of.
 pub struct Joining {
@@ -128,14 +130,21 @@ impl Member {
         self.0.subscribe(&topics).map_err(|error| Failure::of(&error))
     }
 
-    /// Leaves the group, after what is settled was committed; what it held is revoked while it is polled.
-    pub fn leave(&self) {
-        self.0.unsubscribe();
-    }
-
-    /// Whether nothing is held.
-    pub fn holds_nothing(&self) -> bool {
-        self.group().state().held.is_empty()
+    /// Leaves the group, for good: what it held is revoked, and the group's coordinator has confirmed that it left when this returns `true`, or it
+    /// has not within `time`. A process that ends before may take the request with it, and the group then waits for its session to end.
+    ///
+    /// # Errors
+    /// librdkafka cannot even try.
+    pub fn leave(&self, time: Duration) -> Result<bool, Failure> {
+        self.0.close_queue().map_err(|error| Failure::of(&error))?;
+        let since = Instant::now();
+        while !self.0.closed() {
+            if since.elapsed() >= time {
+                return Ok(false);
+            }
+            drop(self.0.poll(TURN));
+        }
+        Ok(true)
     }
 
     /// Waits for the next message, and for whatever else there is to be heard.
