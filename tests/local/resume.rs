@@ -260,9 +260,9 @@ fn an_index_that_was_removed_meanwhile_is_not_taken_for_the_one_that_was_written
 #[test]
 fn what_an_interrupted_run_found_missing_is_missing_for_the_run_that_goes_on() {
     let folder = Folder::new();
-    let files = Ledger::new(5, 60).export(&folder.path().join("export"), Output::Json, 20);
+    let files = Ledger::new(5, 60).export(&folder.path().join("export"), Output::Json, 10);
     // Its name says one block more than it holds.
-    let named = files[0].to_str().unwrap().replace("-19.json", "-20.json");
+    let named = files[0].to_str().unwrap().replace("-9.json", "-10.json");
     std::fs::rename(&files[0], named).unwrap();
     let prefix = folder.path().join("export").join(PREFIX);
     let manifest = std::fs::read_dir(prefix)
@@ -271,8 +271,8 @@ fn what_an_interrupted_run_found_missing_is_missing_for_the_run_that_goes_on() {
         .find(|path| path.to_str().unwrap().ends_with("completed.manifest"));
     let manifest = manifest.unwrap();
     let text = std::fs::read_to_string(&manifest).unwrap();
-    std::fs::write(&manifest, text.replace("-19.json", "-20.json")).unwrap();
-    interrupted(&folder, "30");
+    std::fs::write(&manifest, text.replace("-9.json", "-10.json")).unwrap();
+    interrupted(&folder, "8");
     let done = resumed(&folder);
     assert!(done.exit == 1 && done.err.contains("not proven complete"), "{done:?}");
 }
