@@ -118,3 +118,14 @@ fn a_block_that_does_not_go_on_from_the_one_before_is_told() {
     assert_eq!((finding.expected, finding.found), (Some(hash(9)), Some(hash(1))));
     assert_eq!(walk.step(link(2, 3, 2)), None);
 }
+
+#[test]
+fn however_many_blocks_are_missing_they_are_counted_without_an_end() {
+    let mut walk = Walk::new(Some(1));
+    for strand in ["A", "B", "C"] {
+        for sequence in [0, crate::revision::MAX_VERSION] {
+            walk.step(Link { address: address(strand, sequence), hash: None, previous: None, expected: Expected::default() });
+        }
+    }
+    assert_eq!(walk.missing, u64::MAX);
+}
