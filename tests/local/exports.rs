@@ -117,6 +117,18 @@ fn what_nests_without_end_in_a_data_file_or_a_manifest_costs_only_itself() {
 }
 
 #[test]
+fn files_in_json_that_were_joined_in_the_middle_of_a_line_are_still_the_journal() {
+    let seed = (0..).find(|seed| !format!("{:?}", Ledger::new(*seed, 12).blocks).contains("Photo")).unwrap();
+    let (folder, ledger) = (Folder::new(), Ledger::new(seed, 12));
+    let files = export(&folder, &ledger, Output::Json, 4);
+    let joined: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap().trim_end().to_owned()).collect();
+    assert_eq!(joined.lines().count(), 10);
+    folder.write("joined.json", joined);
+    let done = folder.revsync(&["--json", "verify-journal", "joined.json"]);
+    assert_eq!((done.exit, &done.json()["proven"], &done.json()["blocks"]), (0, &true.into(), &12.into()), "{done:?}");
+}
+
+#[test]
 fn two_exports_of_one_ledger_in_one_tree_come_to_the_same_as_one() {
     let (one, two, ledger) = (Folder::new(), Folder::new(), Ledger::new(3, 40));
     export(&one, &ledger, Output::IonText, 40);
