@@ -252,6 +252,54 @@ fn a_revision_that_was_dropped_from_a_block_of_an_export_breaks_it() {
     changed(&ledger, |report, said| assert_eq!(breaks(report), [(place as u64, "revisions".to_owned())], "{said}"));
 }
 
+/// The block of a ledger with three revisions, and these in place of them.
+fn with_revisions(ledger: &mut Ledger, revisions: impl Fn(&[Element]) -> Vec<Element>) -> u64 {
+    let place = ledger.blocks.iter().position(|block| block.revisions.len() == 3).unwrap();
+    let value = &ledger.blocks[place].value;
+    let before: Vec<Element> = member(value, "revisions").as_sequence().unwrap().iter().cloned().collect();
+    let after: Sequence = revisions(&before).into_iter().collect();
+    ledger.blocks[place].value = with(value, "revisions", List::from(after));
+    place as u64
+}
+
+fn of_hash(hash: Vec<u8>) -> Element {
+    Element::from([("hash", Element::blob(hash))].into_iter().collect::<Struct>())
+}
+
+#[test]
+fn a_revision_that_is_passed_off_as_one_of_the_ledger_s_own_leaves_its_document_without_one() {
+    let only_hash = |revisions: &[Element]| [&[of_hash(lob(&revisions[0], "hash"))], &revisions[1..]].concat();
+    // The root of the three is that of these two.
+    let of_two = |revisions: &[Element]| {
+        let pair = crate::ledger::dot(&lob(&revisions[0], "hash"), &lob(&revisions[1], "hash"));
+        vec![of_hash(pair), revisions[2].clone()]
+    };
+    let hidden: [&dyn Fn(&[Element]) -> Vec<Element>; 2] = [&only_hash, &of_two];
+    for hide in hidden {
+        let mut ledger = Ledger::new(12, 30);
+        let place = with_revisions(&mut ledger, hide);
+        changed(&ledger, |report, said| {
+            assert!(blocks(report, "open").contains(&place) && report["not_proven_reasons"]["no_revisions"] == 1, "{said}");
+        });
+    }
+}
+
+#[test]
+fn a_deletion_that_was_put_in_without_a_hash_is_told() {
+    let mut ledger = Ledger::new(12, 30);
+    let place = with_revisions(&mut ledger, |revisions| {
+        let before = revisions[2].as_struct().unwrap();
+        let deletion = before.fields().filter(|(name, _)| name.text() != Some("data")).map(|(name, value)| {
+            let is_hash = name.text() == Some("hash");
+            (name.clone(), if is_hash { Element::blob([]) } else { value.clone() })
+        });
+        [revisions, &[Element::from(deletion.collect::<Struct>())]].concat()
+    });
+    changed(&ledger, |report, said| {
+        assert!(blocks(report, "open").contains(&place) && report["not_proven_reasons"]["revision_without_hash"] == 1, "{said}");
+    });
+}
+
 #[test]
 fn a_second_export_with_another_block_in_it_is_found() {
     let ledger = Ledger::new(13, 20);

@@ -148,3 +148,17 @@ fn a_rule_chooses_how_decimals_are_written_and_where_the_metadata_stands() {
     );
     assert_eq!((&metadata["version"], &metadata["source"]["lsn"]), (&Value::from(*version), &Value::from(*version)), "{metadata}");
 }
+
+#[test]
+fn what_a_replay_would_do_is_said_of_both_rows_of_a_key_that_changed() {
+    let folder = Folder::new();
+    folder.write("events.jsonl", change("u", r#"{"sku":"MX"}"#, r#"{"sku":"MZ"}"#, 9));
+    let done = sync(&folder, &["--key", "*=code"]).balanced();
+    assert_eq!((done.exit, done.count("dead_letters")), (1, 1), "{done:?}");
+    let replay = |more: &[&str]| folder.revsync(&[&["--json", "dead-letters", "replay", "--key", "*=sku"], more].concat());
+    let dry = replay(&["--dry-run"]);
+    let lines: Vec<Value> = dry.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> = lines.iter().map(|line| (line["action"].as_str().unwrap(), line["id"].as_str().unwrap())).collect();
+    assert_eq!(told, [("delete", "MX"), ("index", "MZ")], "{dry:?}");
+    assert_eq!(replay(&[]).balanced().count("received"), 2);
+}

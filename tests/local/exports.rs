@@ -98,6 +98,37 @@ fn a_file_that_does_not_hold_the_blocks_of_its_name_leaves_the_scan_unproven() {
 }
 
 #[test]
+fn what_nests_without_end_in_a_data_file_or_a_manifest_costs_only_itself() {
+    let nested = format!("{{keys:{}1{}}}", "{a:".repeat(100_000), "}".repeat(100_000));
+    for poison in
+        [nested.as_str(), "{keys:[\"\\UFFFFFFFF\"],recordType:\"CONTROL\"}", "{keys:[$99999999999999999999],recordType:\"CONTROL\"}"]
+    {
+        let (folder, ledger) = (Folder::new(), Ledger::new(3, 20));
+        let files = export(&folder, &ledger, Output::IonText, 10);
+        let whole = sync(&folder, "export");
+        std::fs::write(files[0].with_file_name("s.0-0.ion"), poison).unwrap();
+        let done = sync(&folder, "export");
+        let counts = (done.count("indexed") + done.count("stale") + done.count("deleted"), done.count("dead_letters"));
+        assert_eq!((done.exit, counts), (1, (whole.count("indexed") + whole.count("stale") + whole.count("deleted"), 1)), "{done:?}");
+        std::fs::write(manifest(folder.path(), ".completed.manifest"), poison).unwrap();
+        let done = sync(&folder, "export");
+        assert!(done.exit == 1 && done.err.contains("says nothing: expected the keys of the export's files"), "{done:?}");
+    }
+}
+
+#[test]
+fn files_in_json_that_were_joined_in_the_middle_of_a_line_are_still_the_journal() {
+    let seed = (0..).find(|seed| !format!("{:?}", Ledger::new(*seed, 12).blocks).contains("Photo")).unwrap();
+    let (folder, ledger) = (Folder::new(), Ledger::new(seed, 12));
+    let files = export(&folder, &ledger, Output::Json, 4);
+    let joined: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap().trim_end().to_owned()).collect();
+    assert_eq!(joined.lines().count(), 10);
+    folder.write("joined.json", joined);
+    let done = folder.revsync(&["--json", "verify-journal", "joined.json"]);
+    assert_eq!((done.exit, &done.json()["proven"], &done.json()["blocks"]), (0, &true.into(), &12.into()), "{done:?}");
+}
+
+#[test]
 fn two_exports_of_one_ledger_in_one_tree_come_to_the_same_as_one() {
     let (one, two, ledger) = (Folder::new(), Folder::new(), Ledger::new(3, 40));
     export(&one, &ledger, Output::IonText, 40);

@@ -157,6 +157,24 @@ fn what_can_be_read_once_only_is_refused_with_the_reason() {
 }
 
 #[test]
+fn what_comes_to_the_source_while_a_folded_run_starts_takes_no_document_away() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("export")).unwrap();
+    folder.write("export/1.ion", [revision("T", "a", 0, Some("{}")), revision("T", "b", 0, Some("{}"))].concat());
+    // Its end that is written waits for the other one, after the source was opened.
+    let made = std::process::Command::new("mkfifo").arg(folder.path().join("lines")).status().unwrap();
+    assert!(made.success());
+    let mut command = folder.command(&["--json", "sync", "export", "--fold", "--to", "bulk:lines"], &[]);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    folder.write("export/2.ion", revision("T", "a", 1, Some("{}")));
+    let ids: BTreeSet<String> = ids(&folder).into_iter().collect();
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(ids, BTreeSet::from(["a".to_owned(), "b".to_owned()]), "{output:?}");
+}
+
+#[test]
 fn a_folded_run_that_is_killed_goes_on_with_its_second_pass() {
     let folder = Folder::new();
     capture(&folder, &mut Dice::new(9), 300, 6);

@@ -94,7 +94,12 @@ impl Transcript {
 
 /// The top-level values of a text, in their order; a fault, where there is one, is the last.
 pub(super) fn elements(text: &str) -> impl Iterator<Item = Result<Element, Fault>> {
-    let (readable, mut refused) = look_through(text);
+    elements_of(text, MAX_TEXT_VALUES)
+}
+
+/// The same, where one of them may have so many values, names and annotations.
+pub(super) fn elements_of(text: &str, most: usize) -> impl Iterator<Item = Result<Element, Fault>> {
+    let (readable, mut refused) = look_through(text, most);
     let mut reader = Some(guarded(|| Reader::new(Text, &text[..readable]).ok()));
     std::iter::from_fn(move || {
         let element = reader.take()?.and_then(|mut open| {
@@ -117,8 +122,8 @@ pub(super) fn guarded<T>(read: impl FnOnce() -> Option<T>) -> Result<T, Fault> {
 }
 
 /// How many bytes of a text ion-rs may be given, which are all or end before a top-level value; and why not more.
-fn look_through(text: &str) -> (usize, Option<Fault>) {
-    let mut look = Look { bytes: text.as_bytes(), at: 0, depth: 0, value: 0, parts: 0, numbered: 0, quoted: 0, sequences: 0 };
+fn look_through(text: &str, most: usize) -> (usize, Option<Fault>) {
+    let mut look = Look { bytes: text.as_bytes(), most, at: 0, depth: 0, value: 0, parts: 0, numbered: 0, quoted: 0, sequences: 0 };
     match look.through() {
         Ok(()) => (text.len(), None),
         Err(fault) => (look.value, Some(fault)),
@@ -128,6 +133,8 @@ fn look_through(text: &str) -> (usize, Option<Fault>) {
 /// A look through a text, for what ion-rs must not be given.
 struct Look<'a> {
     bytes: &'a [u8],
+    /// Parts that a value may have.
+    most: usize,
     at: usize,
     depth: usize,
     /// Where the top-level value at work begins.
@@ -211,8 +218,8 @@ impl Look<'_> {
     /// Counts what begins with this byte, where it may be a value, a field's name or an annotation.
     fn count(&mut self, byte: u8) -> Result<(), Fault> {
         self.parts += usize::from(matches!(byte, b'{' | b'[' | b'(' | b',' | b':') || self.sequences & 1 == 1);
-        if self.parts > MAX_TEXT_VALUES {
-            let reason = format!("expected at most {MAX_TEXT_VALUES} values, names and annotations in one value of Ion text, found more");
+        if self.parts > self.most {
+            let reason = format!("expected at most {} values, names and annotations in one value of Ion text, found more", self.most);
             return Err(Fault::new("too_many_values", reason));
         }
         Ok(())
@@ -271,7 +278,7 @@ mod tests {
     }
 
     fn refused(text: &str) -> String {
-        look_through(text).1.unwrap().kind
+        look_through(text, MAX_TEXT_VALUES).1.unwrap().kind
     }
 
     #[test]
@@ -315,7 +322,7 @@ mod tests {
             format!("['',\"{many}\"]"),
             format!("{{'a':'''{many}'''}}"),
         ] {
-            assert_eq!(look_through(&text), (text.len(), None), "{text}");
+            assert_eq!(look_through(&text, MAX_TEXT_VALUES), (text.len(), None), "{text}");
             assert!(elements(&text).all(|element| element.is_ok()), "{text}");
         }
     }

@@ -9,6 +9,7 @@ pub mod audit;
 mod choices;
 mod column;
 mod debezium;
+pub mod export;
 pub mod ion_binary;
 mod ion_encode;
 pub mod ion_json;

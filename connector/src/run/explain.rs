@@ -1,5 +1,7 @@
 //! What would be done with a captured stream, and why: one line per unit, and so two for a revision that goes to an index of each mode. Sends and stores nothing.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::intake::{self, has_no_index, read_again, stands_for_the_rest};
@@ -81,7 +83,7 @@ pub fn explain(decoder: &mut Decoder, mapping: &mut Mapping, record: &Record, mu
     Ok(())
 }
 
-/// Explains what would become of a dead letter that is sent again.
+/// Explains what would become of a dead letter that is sent again: of its unit, or of all that it stands for.
 ///
 /// # Errors
 /// As [`explain`].
@@ -91,7 +93,6 @@ pub fn explain_letter(
     letter: &DeadLetter,
     mut tell: impl FnMut(Explained),
 ) -> Result<(), Error> {
-    let (format, content) = read_again(decoder, letter, &mut Notes::default());
     let explained = Explained {
         place: Place { origin: named(&letter.origin, &letter.position), position: letter.position.clone(), sub: None, unit: letter.unit },
         action: "skip",
@@ -102,11 +103,37 @@ pub fn explain_letter(
         version: letter.version,
         reason: String::new(),
     };
-    if !stands_for_the_rest(letter) && has_no_index(mapping, letter, &content)? {
+    if stands_for_the_rest(letter) {
+        return explain_the_rest(decoder, mapping, letter, &explained, tell);
+    }
+    let (format, content) = read_again(decoder, letter, &mut Notes::default());
+    if has_no_index(mapping, letter, &content)? {
         tell(Explained { action: "stay", reason: "there is no index of the journal or of a history for it".to_owned(), ..explained });
         return Ok(());
     }
     judged(explained, format, content, mapping, letter.mode, &mut tell)
+}
+
+/// Explains every unit of a letter's payload from the letter's own on.
+fn explain_the_rest(
+    decoder: &mut Decoder,
+    mapping: &mut Mapping,
+    letter: &DeadLetter,
+    explained: &Explained,
+    mut tell: impl FnMut(Explained),
+) -> Result<(), Error> {
+    let user_record = decoder.open_payload(&letter.payload, letter.message.clone().map(Arc::new));
+    let (mut units, mut notes, mut passed) = (decoder.units(&user_record), Notes::default(), letter.part);
+    let mut explained = explained.clone();
+    while let Some((_, content)) = intake::next_unit(decoder, &mut units, &mut notes) {
+        if passed > 0 {
+            passed -= 1;
+            continue;
+        }
+        judged(explained.clone(), user_record.format, content, mapping, None, &mut tell)?;
+        explained.place.unit += 1;
+    }
+    Ok(())
 }
 
 /// Tells what becomes of a unit; of a revision what becomes of it in each mode, or in the one that is given.

@@ -126,9 +126,8 @@ async fn prepare(arguments: &Arguments, settings: &Settings, terminal: &Terminal
     line::refuse_one_place_for_two(settings)?;
     let (scan, sink, resume, dead_letters);
     let LoadOptions { fold: folds, resume: resumes } = arguments.load;
-    if folds {
-        resume::files(settings, "--fold")?;
-    }
+    // Ends where the source ends now, and the delivery's scan no earlier: what stands in the fold is met again.
+    let first = if folds { Some(fold::scan(settings).await?) } else { None };
     if resumes {
         let (opened, reached, found) = resume::open(settings, terminal, folds).await?;
         (scan, sink, resume) = (opened, reached, Some(found));
@@ -139,7 +138,10 @@ async fn prepare(arguments: &Arguments, settings: &Settings, terminal: &Terminal
         (sink, resume) = (line::reached_sink(settings).await?, None);
     }
     let deliver = Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings));
-    let deliver = if folds { fold::reduced(deliver, settings, terminal).await? } else { deliver };
+    let deliver = match first {
+        Some(first) => fold::reduced(first, deliver, settings, terminal).await?,
+        None => deliver,
+    };
     Ok(Prepared { scan, deliver, resume })
 }
 

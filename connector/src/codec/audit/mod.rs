@@ -7,6 +7,8 @@
 pub mod hash;
 mod json;
 
+use std::collections::HashSet;
+
 use ion_rs::{Element, IonType, Struct};
 
 use super::ion_binary::{Reader, VERSION_MARKER};
@@ -52,8 +54,8 @@ pub struct Block {
     pub entries: Option<Vec<Hash>>,
     /// The Ion Hash of `transactionInfo`.
     pub info: Option<Hash>,
-    /// Whether `transactionInfo` names documents.
-    pub has_documents: bool,
+    /// How many of the documents that `transactionInfo` names none of its revisions is of.
+    pub without_revision: u64,
     /// The hashes of its revisions in their order.
     pub summaries: Vec<Summary>,
     /// Its revisions of documents, where it is one of an export.
@@ -166,9 +168,17 @@ fn list<'a>(of: &'a Struct, name: &str) -> Option<impl Iterator<Item = &'a Eleme
     Some(member(of, name)?.as_sequence()?.iter())
 }
 
-/// Whether a struct has no members but these.
+/// Whether a struct has no members but these. A null is none.
 fn has_only(of: &Struct, names: &[&str]) -> bool {
-    of.fields().all(|(name, _)| name.text().is_some_and(|name| names.contains(&name)))
+    of.fields().all(|(name, value)| value.is_null() || name.text().is_some_and(|name| names.contains(&name)))
+}
+
+/// The document that an entry of a block's revisions is of.
+fn document_of(entry: &Struct) -> Option<&str> {
+    match structure(entry, "metadata") {
+        Some(metadata) => member(metadata, "id")?.as_text(),
+        None => member(entry, "documentId")?.as_text(),
+    }
 }
 
 fn address_of(of: &Struct) -> Result<Address, Fault> {
@@ -220,7 +230,7 @@ impl Reading {
         let hashed = hashed.map(|info| ion_hash(&info).ok_or_else(too_large)).transpose()?;
         let documents = info.and_then(|info| structure(info.as_struct()?, "documents"));
         let transaction = member(fields, "transactionId").and_then(Element::as_text);
-        let (mut summaries, mut details) = (Vec::new(), Vec::new());
+        let (mut summaries, mut details, mut revised) = (Vec::new(), Vec::new(), HashSet::new());
         for entry in list(fields, revisions).into_iter().flatten() {
             let entry = entry.as_struct().ok_or_else(|| unexpected("found an entry of its revisions that is not a struct"))?;
             let is_document = member(entry, "documentId").is_some() || member(entry, "metadata").is_some();
@@ -230,6 +240,7 @@ impl Reading {
                 ));
             }
             summaries.push(Summary { hash: self.hash(member(entry, "hash")), is_document });
+            revised.extend(document_of(entry));
             if let Some(metadata) = structure(entry, "metadata") {
                 let id = member(metadata, "id").and_then(Element::as_text).unwrap_or_default();
                 let is_elsewhere = member(metadata, "txId").and_then(Element::as_text) != transaction
@@ -238,6 +249,8 @@ impl Reading {
                 details.push(Revision { is_elsewhere, ..self.revision(entry, address.clone())? });
             }
         }
+        let named = documents.into_iter().flat_map(Struct::fields);
+        let without_revision = named.filter(|(id, _)| !id.text().is_some_and(|id| revised.contains(id))).count() as u64;
         let entries = list(fields, "entriesHashList").map(|entries| entries.map(|entry| self.hash(Some(entry)).unwrap_or_default()));
         Ok(Block {
             address,
@@ -246,7 +259,7 @@ impl Reading {
             previous: self.hash(member(fields, "previousBlockHash")),
             entries: entries.map(Iterator::collect),
             info: hashed,
-            has_documents: documents.is_some_and(|documents| !documents.is_empty()),
+            without_revision,
             summaries,
             revisions: details,
         })
@@ -257,7 +270,8 @@ impl Reading {
         let metadata = metadata.ok_or_else(|| unexpected("found a revision without metadata"))?;
         let of = |name| member(metadata.as_struct()?, name);
         let (id, version) = (of("id").and_then(Element::as_text), of("version").and_then(|version| u64::try_from(version.as_i64()?).ok()));
-        let hash = self.hash(member(fields, "hash"));
+        // Of another length it is none: what goes into the root of the revisions with it can be cut in another way.
+        let hash = self.hash(member(fields, "hash")).filter(|hash| hash.whole().is_some());
         Ok(Revision {
             address,
             id: id.ok_or_else(|| unexpected("found a revision without metadata.id"))?.to_owned(),

@@ -55,7 +55,7 @@ fn a_block_summary_says_where_it_is_and_what_it_is_made_of() {
     assert_eq!(block.address, Address { strand: "7sWdNf0uQxB4mJkTzL1eRg".to_owned(), sequence: 918 });
     let entries = block.entries.unwrap();
     assert_eq!(block.hash.unwrap(), dot(&hash::merkle(entries), &block.previous.unwrap()));
-    assert!(block.info.is_some() && block.has_documents && block.revisions.is_empty());
+    assert!(block.info.is_some() && block.without_revision == 0 && block.revisions.is_empty());
     assert_eq!(block.summaries.iter().map(|summary| summary.is_document).collect::<Vec<_>>(), [true, false]);
 }
 
@@ -108,6 +108,29 @@ fn a_block_of_an_export_has_its_revisions() {
     assert!(block.info.is_none() && block.entries.is_none() && block.hash.is_none());
     let elsewhere = self::block(&export.replacen("9fKc2WqLr7D0xVtJm4HsNe", "another", 1));
     assert!(elsewhere.revisions[0].is_elsewhere);
+}
+
+#[test]
+fn documents_of_which_a_block_has_no_revision_are_counted() {
+    let of = |from: &str, to: &str| block(&SUMMARY.replacen(from, to, 1)).without_revision;
+    assert_eq!(of(r#",documentId:"3QxYbM8sTkE1pLw0Zr9uAc""#, ""), 1);
+    assert_eq!(of(r#",documentId:"3QxYbM8sTkE1pLw0Zr9uAc""#, r#",documentId:"another""#), 1);
+    assert_eq!(of("documents:{", r#"documents:{another:{tableName:"Item"},"#), 1);
+    assert_eq!(of("revisionSummaries:", "summaries:"), 1);
+}
+
+#[test]
+fn a_revision_whose_hash_is_not_one_of_32_bytes_states_none() {
+    for hash in ["", "AA==", "SsYrYUtATNiLcWBfd9VMmw=="] {
+        let record = details("").replace("SsYrYUtATNiLcWBfd9VMm+QV3IHaBk8Yj2zY292iQaE=", hash);
+        assert_eq!(proof(&record), Proof::Unstated, "{hash}");
+    }
+}
+
+#[test]
+fn nulls_in_an_entry_of_the_ledger_s_own_are_nothing() {
+    let export = r#"{blockAddress:{strandId:"s",sequenceNo:1},transactionId:"t",revisions:[{blockAddress:null,hash:{{AA==}},data:null.struct,metadata:null}]}"#;
+    assert!(!block(export).summaries[0].is_document);
 }
 
 #[test]

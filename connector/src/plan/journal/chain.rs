@@ -146,7 +146,8 @@ impl Walk {
         if !is_next {
             let missing = address.sequence.saturating_sub(after);
             strand.missing_blocks += missing;
-            self.missing += missing;
+            // Each strand has fewer than 2^63, and there may be many.
+            self.missing = self.missing.saturating_add(missing);
             strand.missing.push((after, address.sequence.saturating_sub(1)), self.limit);
         }
         strand.last = address.sequence;

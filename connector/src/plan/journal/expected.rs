@@ -118,7 +118,7 @@ mod tests {
             previous: None,
             entries: None,
             info: None,
-            has_documents: false,
+            without_revision: 0,
             summaries: vec![summary(1, true), summary(2, false), summary(3, true), Summary { hash: None, is_document: true }],
             revisions: Vec::new(),
         })

@@ -23,7 +23,7 @@ fn block() -> Block {
         previous: Some(previous),
         entries: Some(entries),
         info: Some(info),
-        has_documents: true,
+        without_revision: 0,
         summaries: vec![Summary { hash: Some(revision), is_document: true }, Summary { hash: Some(system), is_document: false }],
         revisions: Vec::new(),
     }
@@ -57,7 +57,12 @@ fn each_check_of_a_block_fails_by_itself() {
     assert_eq!(with(&|block| block.entries_hash = Some(hash(9))), [Broken(Check::EntriesHash), Broken(Check::BlockHash)]);
     assert_eq!(with(&|block| block.entries.as_mut().unwrap()[2] = hash(9)), [Broken(Check::EntriesHash)]);
     assert_eq!(with(&|block| block.info = None), [Left(Open::NoTransactionInfo)]);
-    assert_eq!(with(&|block| block.summaries.clear()), [Left(Open::NoRevisions)]);
+    let dropped = |block: &mut Block| {
+        block.summaries.clear();
+        block.without_revision = 1;
+    };
+    assert_eq!(with(&dropped), [Left(Open::NoRevisions)]);
+    assert_eq!(with(&|block| block.without_revision = 1), [Left(Open::NoRevisions)]);
     assert_eq!(with(&|block| block.hash = None), [Left(Open::NoHashes)]);
     assert_eq!(with(&|block| block.entries = None), [Left(Open::NoHashes)]);
 }
@@ -67,7 +72,11 @@ fn what_a_block_never_had_leaves_nothing_open() {
     let only = |entries: Vec<Hash>, info: Option<Hash>, summaries: Vec<Summary>| {
         let (root, previous) = (merkle(entries.clone()), hash(4));
         let hash = Some(dot(&root, &previous));
-        verdicts(&Block { hash, entries_hash: Some(root), previous: Some(previous), entries: Some(entries), info, summaries, ..block() })
+        let without_revision = u64::from(summaries.is_empty());
+        let entries = Some(entries);
+        let block =
+            Block { hash, entries_hash: Some(root), previous: Some(previous), entries, info, summaries, without_revision, ..block() };
+        verdicts(&block)
     };
     let summary = Summary { hash: Some(hash(2)), is_document: true };
     assert_eq!(only(vec![hash(2), Hash::default()], None, vec![summary.clone()]), []);
@@ -108,4 +117,15 @@ fn a_block_that_does_not_go_on_from_the_one_before_is_told() {
     assert_eq!((finding.address.sequence, finding.verdict), (1, Verdict::Broken(Check::PreviousBlockHash)));
     assert_eq!((finding.expected, finding.found), (Some(hash(9)), Some(hash(1))));
     assert_eq!(walk.step(link(2, 3, 2)), None);
+}
+
+#[test]
+fn however_many_blocks_are_missing_they_are_counted_without_an_end() {
+    let mut walk = Walk::new(Some(1));
+    for strand in ["A", "B", "C"] {
+        for sequence in [0, crate::revision::MAX_VERSION] {
+            walk.step(Link { address: address(strand, sequence), hash: None, previous: None, expected: Expected::default() });
+        }
+    }
+    assert_eq!(walk.missing, u64::MAX);
 }

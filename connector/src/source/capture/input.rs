@@ -50,8 +50,8 @@ impl Framing {
             Self::Empty => Ok(None),
             Self::IonBinary(framing) => framing.next(window),
             Self::IonText(framing) => framing.next(window),
-            Self::ObjectLines => Ok(text::next_line(window)),
-            Self::RowLines => Ok(text::next_line(window).map(without_comma)),
+            Self::ObjectLines => Ok(text::next_object_line(window)),
+            Self::RowLines => Ok(text::next_object_line(window).map(without_comma)),
             Self::Json(framing) | Self::RowValues(framing) => framing.next(window),
             Self::Whole => whole(window),
         }

@@ -400,6 +400,21 @@ fn a_cut_off_lambda_event_is_an_error_after_its_records() {
 }
 
 #[test]
+fn objects_that_share_a_line_are_records_of_their_own() {
+    let block = |number: u64| format!(r#"{{"blockAddress":{{"strandId":"}}{{","sequenceNo":{number}}},"transactionId":"t","a":{{}}}}"#);
+    for between in ["", " ", " \t"] {
+        let text = format!("{}\n{}{between}{}\n{}{between}{}", block(0), block(1), block(2), block(3), r#"{"blockAddress":"#);
+        let directory = written(&[("s", text.as_bytes())]);
+        let expected: Vec<Bytes> = (0..4).map(block).chain([r#"{"blockAddress":"#.to_owned()]).map(Bytes::from).collect();
+        assert_eq!(good(&directory.path().join("s")), expected, "{between:?}");
+    }
+    // What is damaged costs its line.
+    let text = format!("{}\n{}]{}\n{}\n", block(0), block(1), block(2), block(3));
+    let directory = written(&[("s", text.as_bytes())]);
+    assert_eq!(good(&directory.path().join("s")).len(), 3);
+}
+
+#[test]
 fn a_cut_off_event_among_lines_of_events_costs_only_its_rest() {
     let text = "{\"Records\":[{\"Data\":\"MQ==\"},{\"Data\":\"Mg==\"}\n{\"Records\":[{\"Data\":\"Mw==\"}]}\n{\"Records\":[{\"Data\":\"N\n{\"Records\":[{\"Data\":\"NA==\"}]}\n";
     let (_directory, path) = file(text.as_bytes());

@@ -5,6 +5,7 @@
 use serde::de::IgnoredAny;
 
 use super::Framed;
+use super::json::value;
 use super::window::{VALUE_LIMIT, Window};
 
 /// Why a scan of buffered bytes found no end.
@@ -63,6 +64,23 @@ fn is_object(line: &[u8]) -> bool {
 /// The next line that is not blank, as a record; one above the limit is cut and damaged. Where the input failed inside
 /// a line, there is none.
 pub(super) fn next_line(window: &mut Window) -> Option<Framed> {
+    next_of_line(window, <[u8]>::len)
+}
+
+/// As [`next_line`], but of a line that holds several JSON objects the next one: so lines come together where files are joined of which one does not
+/// end in a line feed.
+pub(super) fn next_object_line(window: &mut Window) -> Option<Framed> {
+    next_of_line(window, |line| {
+        // Outside of texts, no JSON has these two in a row.
+        let begins = |rest: &[u8]| rest.trim_ascii_start().starts_with(b"{");
+        let may_hold_more = line.starts_with(b"{") && memchr::memchr_iter(b'}', line).any(|at| begins(&line[at + 1..]));
+        let end = may_hold_more.then(|| value(line, 0).ok()).flatten();
+        end.filter(|end| begins(&line[*end..])).unwrap_or(line.len())
+    })
+}
+
+/// The beginning of the next line, of the length that `cut` gives.
+fn next_of_line(window: &mut Window, cut: impl Fn(&[u8]) -> usize) -> Option<Framed> {
     if !skip_blanks(window) {
         return None;
     }
@@ -74,6 +92,7 @@ pub(super) fn next_line(window: &mut Window) -> Option<Framed> {
                 // Nothing says that the rest of the line does not follow.
                 return None;
             }
+            let length = cut(&window.bytes()[..length]);
             let line = window.take(length);
             let trimmed = line.trim_ascii_end().len();
             return Some(Framed::new(offset, line.slice(..trimmed)));

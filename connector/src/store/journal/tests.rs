@@ -19,7 +19,7 @@ fn link(sequence: u64, revisions: &[u8]) -> Link {
         previous: None,
         entries: None,
         info: None,
-        has_documents: true,
+        without_revision: 0,
         summaries: revisions.iter().map(|byte| Summary { hash: Some(hash(*byte)), is_document: true }).collect(),
         revisions: Vec::new(),
     };

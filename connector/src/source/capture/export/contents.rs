@@ -3,10 +3,10 @@
 //! Looks at the address of a block and at nothing else of it.
 
 use bytes::Bytes;
-use ion_rs::Element;
-use serde::Deserialize;
 
 use super::names::{self, Blocks};
+use crate::codec::audit::Address;
+use crate::codec::export::address;
 
 /// What was seen of a data file.
 #[derive(Debug)]
@@ -15,21 +15,6 @@ pub(in super::super) struct Contents {
     /// The address of the first record, where it is a block.
     first: Option<Option<Address>>,
     last: Bytes,
-}
-
-/// Where a block is in its journal.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-struct Address {
-    #[serde(rename = "strandId")]
-    strand: String,
-    #[serde(rename = "sequenceNo")]
-    number: u64,
-}
-
-#[derive(Deserialize)]
-struct Block {
-    #[serde(rename = "blockAddress")]
-    address: Address,
 }
 
 impl Contents {
@@ -52,7 +37,7 @@ impl Contents {
         let fits = |found: Option<&Address>, number: u64| match found {
             None => Some("a first or last record that is no block".to_owned()),
             Some(found) if found.strand != *strand => Some(format!("one of strand {}", found.strand)),
-            Some(found) if found.number != number => Some(format!("block {}", found.number)),
+            Some(found) if found.sequence != number => Some(format!("block {}", found.sequence)),
             Some(_) => None,
         };
         if let Some(found) = fits(begin.as_ref(), *first) {
@@ -60,16 +45,6 @@ impl Contents {
         }
         fits(address(&self.last).as_ref(), *last).map(|found| format!("{expected}, found at its end {found}"))
     }
-}
-
-fn address(record: &[u8]) -> Option<Address> {
-    if let Ok(Block { address }) = serde_json::from_slice(record) {
-        return Some(address);
-    }
-    let block = Element::read_one(record).ok()?;
-    let address = block.as_struct()?.get("blockAddress")?.as_struct()?;
-    let number = address.get("sequenceNo")?.as_int()?;
-    Some(Address { strand: address.get("strandId")?.as_text()?.to_owned(), number: u64::try_from(number.as_i128()?).ok()? })
 }
 
 #[cfg(test)]

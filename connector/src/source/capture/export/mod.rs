@@ -3,7 +3,6 @@
 //! A tree may hold several exports, other captures beside them, or no manifest at all. A file that is there is read, whatever a manifest says.
 
 mod contents;
-mod manifest;
 mod names;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -13,8 +12,12 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::files::Entry;
 use super::recognise::GZIP_MAGIC;
+use crate::codec::export::keys;
 pub(super) use contents::Contents;
 use names::About;
+
+/// The most bytes that a manifest may have: one names some hundred bytes for each file.
+const LARGEST: u64 = 64 << 20;
 
 /// Files in the order in which they are to be read.
 pub(super) struct Arranged {
@@ -60,9 +63,9 @@ pub(super) fn arrange(entries: Vec<Entry>, mut manifests: Vec<Entry>) -> Arrange
 fn content(entry: &mut Entry) -> Result<Vec<u8>, String> {
     let all = |input: Box<dyn Read + Send>| -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
-        match input.take(manifest::LARGEST + 1).read_to_end(&mut bytes) {
+        match input.take(LARGEST + 1).read_to_end(&mut bytes) {
             Err(error) => Err(format!("it cannot be read: {error}")),
-            Ok(_) if bytes.len() as u64 > manifest::LARGEST => Err(format!("it has more than {} MiB", manifest::LARGEST >> 20)),
+            Ok(_) if bytes.len() as u64 > LARGEST => Err(format!("it has more than {} MiB", LARGEST >> 20)),
             Ok(_) => Ok(bytes),
         }
     };
@@ -95,10 +98,11 @@ impl Plan {
         let mut lists = Vec::new();
         for manifest in manifests {
             let About::Completed { export, strand } = &manifest.about else { continue };
-            let keys =
-                manifest.content.as_deref().map_err(String::clone).and_then(|bytes| {
-                    manifest::keys(bytes).map_err(|found| format!("expected the keys of the export's files, found {found}"))
-                });
+            let keys = manifest
+                .content
+                .as_deref()
+                .map_err(String::clone)
+                .and_then(|bytes| keys(bytes).map_err(|found| format!("expected the keys of the export's files, found {found}")));
             match keys {
                 Ok(keys) => lists.push((manifest, export, strand, keys)),
                 Err(problem) => plan.lacks(format!("the manifest {} says nothing: {problem}", manifest.path)),
