@@ -402,12 +402,16 @@ fn a_cut_off_lambda_event_is_an_error_after_its_records() {
 #[test]
 fn objects_that_share_a_line_are_records_of_their_own() {
     let block = |number: u64| format!(r#"{{"blockAddress":{{"strandId":"}}{{","sequenceNo":{number}}},"transactionId":"t","a":{{}}}}"#);
-    for between in ["", " ", " \t"] {
+    for between in ["", " ", " \t", "\r"] {
         let text = format!("{}\n{}{between}{}\n{}{between}{}", block(0), block(1), block(2), block(3), r#"{"blockAddress":"#);
         let directory = written(&[("s", text.as_bytes())]);
         let expected: Vec<Bytes> = (0..4).map(block).chain([r#"{"blockAddress":"#.to_owned()]).map(Bytes::from).collect();
         assert_eq!(good(&directory.path().join("s")), expected, "{between:?}");
     }
+    // Over the borders of pages too, and of many each costs as much as alone.
+    let text = block(0) + "\n" + &r#"{"a":1}"#.repeat(400_000);
+    let directory = written(&[("s", text.as_bytes())]);
+    assert_eq!(good(&directory.path().join("s")).len(), 400_001);
     // What is damaged costs its line.
     let text = format!("{}\n{}]{}\n{}\n", block(0), block(1), block(2), block(3));
     let directory = written(&[("s", text.as_bytes())]);

@@ -64,35 +64,44 @@ fn is_object(line: &[u8]) -> bool {
 /// The next line that is not blank, as a record; one above the limit is cut and damaged. Where the input failed inside
 /// a line, there is none.
 pub(super) fn next_line(window: &mut Window) -> Option<Framed> {
-    next_of_line(window, <[u8]>::len)
+    next_of_line(window, |_| None)
 }
 
 /// As [`next_line`], but of a line that holds several JSON objects the next one: so lines come together where files are joined of which one does not
 /// end in a line feed.
 pub(super) fn next_object_line(window: &mut Window) -> Option<Framed> {
-    next_of_line(window, |line| {
-        // Outside of texts, no JSON has these two in a row.
-        let begins = |rest: &[u8]| rest.trim_ascii_start().starts_with(b"{");
-        let may_hold_more = line.starts_with(b"{") && memchr::memchr_iter(b'}', line).any(|at| begins(&line[at + 1..]));
-        let end = may_hold_more.then(|| value(line, 0).ok()).flatten();
-        end.filter(|end| begins(&line[*end..])).unwrap_or(line.len())
-    })
+    next_of_line(window, first_of_several)
 }
 
-/// The beginning of the next line, of the length that `cut` gives.
-fn next_of_line(window: &mut Window, cut: impl Fn(&[u8]) -> usize) -> Option<Framed> {
+/// The length of a line's first JSON object, where another one follows in the line. Looks no further than that, so that a line of many costs no more
+/// than as many lines.
+fn first_of_several(bytes: &[u8]) -> Option<usize> {
+    if bytes.first() != Some(&b'{') {
+        return None;
+    }
+    // Outside of texts, no JSON object has these two in a row.
+    let is_followed = |end: usize| bytes[end..].iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) == Some(&b'{');
+    let first = memchr::memchr2_iter(b'}', b'\n', bytes).find(|at| bytes[*at] == b'\n' || is_followed(at + 1))?;
+    let end = (bytes[first] == b'}').then(|| value(bytes, 0).ok()).flatten()?;
+    (is_followed(end) && memchr::memchr(b'\n', &bytes[..end]).is_none()).then_some(end)
+}
+
+/// The beginning of the next line of the length that `first` gives, or all of it.
+fn next_of_line(window: &mut Window, first: impl Fn(&[u8]) -> Option<usize>) -> Option<Framed> {
     if !skip_blanks(window) {
         return None;
     }
     let offset = window.offset();
     loop {
+        if let Some(length) = first(window.bytes()) {
+            return Some(Framed::new(offset, window.take(length)));
+        }
         let length = rest_of_line(window.bytes());
         if length < window.bytes().len() && length <= VALUE_LIMIT || !window.more() && window.at_end(length) {
             if window.failed() && window.bytes().len() == length && !is_object(window.bytes()) {
                 // Nothing says that the rest of the line does not follow.
                 return None;
             }
-            let length = cut(&window.bytes()[..length]);
             let line = window.take(length);
             let trimmed = line.trim_ascii_end().len();
             return Some(Framed::new(offset, line.slice(..trimmed)));
