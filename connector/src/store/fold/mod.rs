@@ -189,7 +189,7 @@ impl Fold {
         }
         let before = self.row(index, saying.id)?;
         let mut folded = match &before {
-            Some(row) => row.folded(&self.connection, index, saying.id)?,
+            Some(row) => row.folded_at(&self.connection, index, saying.id, saying.version)?,
             None => Folded::default(),
         };
         let (redacted, newest) = (folded.redacted.len(), folded.newest);
@@ -201,6 +201,7 @@ impl Fold {
         if before.is_some() && !stands && folded.newest == newest && folded.redacted.len() == redacted {
             return Ok(());
         }
+        let has_redacted = !folded.redacted.is_empty() || before.as_ref().is_some_and(|row| row.has_redacted);
         let (mut key, mut content) = before.map_or((None, None), |row| (row.unit, row.content));
         if stands {
             content = saying.content;
@@ -221,7 +222,7 @@ impl Fold {
         const UPSERT: &str = "INSERT INTO documents (idx, id, version, state, redacted, routing, content, unit)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE
             SET version = ?3, state = ?4, redacted = ?5, content = ?7, unit = ?8";
-        let values = params![index, saying.id, version, state, !folded.redacted.is_empty(), saying.routing, content, key];
+        let values = params![index, saying.id, version, state, has_redacted, saying.routing, content, key];
         self.connection.prepare_cached(UPSERT)?.execute(values)?;
         Ok(())
     }
@@ -377,15 +378,27 @@ impl Stored {
     }
 
     fn folded(&self, connection: &Connection, index: Index, id: &str) -> rusqlite::Result<Folded> {
+        const REDACTED: &str = "SELECT version FROM redacted WHERE idx = ?1 AND id = ?2 ORDER BY version";
+        self.with_redacted(connection, REDACTED, params![index, id])
+    }
+
+    /// All that it takes to take in, or to sift, what is said of one version: of those that were redacted only this one, for there may be very many.
+    fn folded_at(&self, connection: &Connection, index: Index, id: &str, version: u64) -> rusqlite::Result<Folded> {
+        const REDACTED: &str = "SELECT version FROM redacted WHERE idx = ?1 AND id = ?2 AND version = ?3";
+        // No version that is stored is higher.
+        let version = i64::try_from(version).unwrap_or(-1);
+        self.with_redacted(connection, REDACTED, params![index, id, version])
+    }
+
+    fn with_redacted(&self, connection: &Connection, select: &str, of: &[&dyn ToSql]) -> rusqlite::Result<Folded> {
         let state =
             [State::Document, State::Deleted, State::Tombstone, State::Redacted].into_iter().find(|state| number(*state) == self.state);
         let newest = self.version.zip(state).map(|(version, state)| Newest { version, state });
         if !self.has_redacted {
             return Ok(Folded { newest, redacted: Vec::new() });
         }
-        const REDACTED: &str = "SELECT version FROM redacted WHERE idx = ?1 AND id = ?2 ORDER BY version";
-        let mut select = connection.prepare_cached(REDACTED)?;
-        let redacted = select.query_map(params![index, id], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let mut select = connection.prepare_cached(select)?;
+        let redacted = select.query_map(of, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         Ok(Folded { newest, redacted })
     }
 }

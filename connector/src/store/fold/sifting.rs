@@ -49,7 +49,7 @@ impl Fold {
         let read = || -> rusqlite::Result<_> {
             let Some(row) = self.row(*index, met.id)? else { return Ok(None) };
             let stood = row.unit;
-            Ok(Some((row.folded(&self.connection, *index, met.id)?, stood)))
+            Ok(Some((row.folded_at(&self.connection, *index, met.id, met.version)?, stood)))
         };
         Ok(match read().map_err(error)? {
             None => Sifted::Stands,

@@ -54,6 +54,19 @@ fn the_fold_is_what_the_plan_says_it_is_whatever_was_folded_before() {
 }
 
 #[test]
+fn a_document_of_very_many_redacted_revisions_takes_no_time_that_grows_with_each() {
+    let mut fold = Fold::open(1 << 20, Keeps::Places).unwrap();
+    let index: Arc<str> = "one".into();
+    let started = std::time::Instant::now();
+    fold.together(|fold| (0..30_000).try_for_each(|version| fold.take(&saying(&index, "a", Said::Redacted, version), never))).unwrap();
+    fold.take(&saying(&index, "a", DOCUMENT, 30_000), || unit("")).unwrap();
+    fold.take(&saying(&index, "a", DOCUMENT, 29_999), never).unwrap();
+    // Where each looks through all before it, it is minutes.
+    assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+    assert_eq!(fold.known(0, "a").unwrap().unwrap().folded.redacted.len(), 30_000);
+}
+
+#[test]
 fn the_unit_and_the_content_of_the_revision_that_stands_are_kept() {
     let mut fold = Fold::open(1 << 20, Keeps::Units).unwrap();
     let index: Arc<str> = "shop".into();
