@@ -301,6 +301,22 @@ fn a_deletion_that_was_put_in_without_a_hash_is_told() {
 }
 
 #[test]
+fn a_block_that_cannot_be_used_is_named() {
+    let mut ledger = Ledger::new(12, 30);
+    let place = with_revisions(&mut ledger, |revisions| [revisions, &[Element::int(7)]].concat());
+    let folder = exported(&ledger, Output::IonText);
+    let reason = format!("block {}@{place}: expected a record of a QLDB stream or a block of a journal, found an entry", ledger.strand);
+    for done in [gaps(&folder, "export"), verify(&folder, "export")] {
+        let report = done.json();
+        assert!(done.exit == 1 && report["first_unusable"].as_str().unwrap().contains(&reason), "{done:?}");
+    }
+    for command in ["journal", "verify-journal"] {
+        let done = folder.revsync(&[command, "export"]);
+        assert!(done.exit == 1 && done.out.contains(&reason), "{done:?}");
+    }
+}
+
+#[test]
 fn a_second_export_with_another_block_in_it_is_found() {
     let ledger = Ledger::new(13, 20);
     let mut forged = ledger.part(5..15);
