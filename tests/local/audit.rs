@@ -281,6 +281,10 @@ fn a_revision_that_is_passed_off_as_one_of_the_ledger_s_own_leaves_its_document_
         changed(&ledger, |report, said| {
             assert!(blocks(report, "open").contains(&place) && report["not_proven_reasons"]["no_revisions"] == 1, "{said}");
         });
+        let folder = exported(&ledger, Output::IonText);
+        let (report, told) = (gaps(&folder, "export"), folder.revsync(&["journal", "export"]));
+        assert_eq!((report.exit, &report.json()["blocks_without_revisions"]), (1, &json!(1)), "{report:?}");
+        assert!(told.exit == 1 && told.out.contains("incomplete: 1 block without a revision of each document"), "{told:?}");
     }
 }
 
