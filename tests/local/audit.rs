@@ -281,6 +281,10 @@ fn a_revision_that_is_passed_off_as_one_of_the_ledger_s_own_leaves_its_document_
         changed(&ledger, |report, said| {
             assert!(blocks(report, "open").contains(&place) && report["not_proven_reasons"]["no_revisions"] == 1, "{said}");
         });
+        let folder = exported(&ledger, Output::IonText);
+        let (report, told) = (gaps(&folder, "export"), folder.revsync(&["journal", "export"]));
+        assert_eq!((report.exit, &report.json()["blocks_without_revisions"]), (1, &json!(1)), "{report:?}");
+        assert!(told.exit == 1 && told.out.contains("incomplete: 1 block without a revision of each document"), "{told:?}");
     }
 }
 
@@ -298,6 +302,22 @@ fn a_deletion_that_was_put_in_without_a_hash_is_told() {
     changed(&ledger, |report, said| {
         assert!(blocks(report, "open").contains(&place) && report["not_proven_reasons"]["revision_without_hash"] == 1, "{said}");
     });
+}
+
+#[test]
+fn a_block_that_cannot_be_used_is_named() {
+    let mut ledger = Ledger::new(12, 30);
+    let place = with_revisions(&mut ledger, |revisions| [revisions, &[Element::int(7)]].concat());
+    let folder = exported(&ledger, Output::IonText);
+    let reason = format!("block {}@{place}: expected a record of a QLDB stream or a block of a journal, found an entry", ledger.strand);
+    for done in [gaps(&folder, "export"), verify(&folder, "export")] {
+        let report = done.json();
+        assert!(done.exit == 1 && report["first_unusable"].as_str().unwrap().contains(&reason), "{done:?}");
+    }
+    for command in ["journal", "verify-journal"] {
+        let done = folder.revsync(&[command, "export"]);
+        assert!(done.exit == 1 && done.out.contains(&reason), "{done:?}");
+    }
 }
 
 #[test]

@@ -190,6 +190,7 @@ pub(super) fn gaps(report: &Report<'_>) -> Map<String, Value> {
     object.insert("units".into(), json!(audit.units));
     object.insert("others".into(), json!(audit.others));
     object.insert("unusable".into(), json!(audit.unusable));
+    object.insert("first_unusable".into(), json!(audit.first_unusable));
     object.insert("complete".into(), json!(report.is_finished && audit.is_complete));
     object.insert("seconds".into(), json!(report.seconds));
     object

@@ -13,6 +13,8 @@ use super::{Context, report::duration, terminal::Paint, terminal::clean};
 use crate::error::{Error, Exit};
 #[cfg(feature = "local")]
 use crate::plan::journal::{Check, Verdict};
+#[cfg(feature = "local")]
+use crate::run::journal::Audit;
 
 /// Say what of a ledger's journal is there, and what is missing
 ///
@@ -60,11 +62,12 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let asked = audit::Asked { source, scan, sample: *sample, hashes: false };
     let json = |report: &Report<'_>| {
         let mut object = audit::gaps(report);
+        object.insert("blocks_without_revisions".into(), report.audit.open.count.into());
         object.insert("contradictions".into(), contradictions(report).into());
         object.insert("gapless".into(), is_good(report).into());
         object.into()
     };
-    Box::pin(audit::run(asked, context, json, human, |found| found.has_all() && found.broken.count == 0)).await
+    Box::pin(audit::run(asked, context, json, human, Audit::is_proven)).await
 }
 
 #[cfg(not(feature = "local"))]
@@ -74,7 +77,7 @@ pub(super) async fn run(_: &Arguments, _: &super::Context<'_>) -> Result<crate::
 
 #[cfg(feature = "local")]
 fn is_good(report: &Report<'_>) -> bool {
-    report.is_finished && report.audit.has_all() && report.audit.broken.count == 0
+    report.is_finished && report.audit.is_proven()
 }
 
 /// Blocks and revisions that cannot all be of one journal.
@@ -101,6 +104,12 @@ fn human(report: &Report<'_>, paint: Paint) -> String {
     let mut text = format!("{said}: {blocks} in {strands}, {revisions}  ({source}, {units}, {time})\n");
     audit::strands(&mut text, audit, paint);
     audit::absent(&mut text, audit, paint);
+    if audit.open.count > 0 {
+        // What is open without a hash is nothing else.
+        let count = audit::counted(audit.open.count, "block", "blocks");
+        let what = "without a revision of each document that its transaction names; revsync verify-journal names them";
+        text.push_str(&format!("\n{}: {count} {what}\n", paint.warn("incomplete")));
+    }
     let contradictions = contradictions(report);
     if contradictions > 0 {
         let count = audit::counted(contradictions, "contradiction", "contradictions");

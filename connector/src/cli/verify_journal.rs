@@ -51,12 +51,13 @@ What is checked:
 
 What cannot be checked, and is told with its count:
   deletions            how their hash is made is not published; that it is one of its block is
-                       checked. A revision whose data somebody took out looks like a deletion:
-                       know how many there were
+                       checked. A revision whose data somebody took out looks like a deletion,
+                       or with dataHash in its place like a redaction: know how many there were
   the ledger's own     revisions of which only the hash leaves the ledger
   the first block      of a strand: nothing is before it that it could go on from
-  no hash covers       the time of a block, redactionInfo, the transactionId of a block without
-                       revisions, and in a stream the name of a table
+  no hash covers       the strand, the number and the time of a block, redactionInfo, the
+                       transactionId of a block without revisions, and in a stream the name of
+                       a table
   JSON                 has lost the types of Ion. Likely readings of a document are tried; where
                        none gives its hash, the document is not proven: look for an export in Ion
 A whole journal that somebody made anew, with all of its hashes, is as right as the first one:
@@ -232,8 +233,10 @@ fn checked(text: &mut String, audit: &Audit, paint: Paint) {
         let _ = writeln!(text, "  {}@{}: nothing is before it that it could go on from", clean(&strand.strand), strand.first);
     }
     audit::rest(text, &audit.strands);
-    let _ =
-        writeln!(text, "  the time of a block, its redactionInfo, and its transactionId where it has no revisions: no hash covers them");
+    let _ = writeln!(
+        text,
+        "  the address and the time of a block, its redactionInfo, and its transactionId where it has no revisions: no hash covers them"
+    );
     let _ = writeln!(text, "\n{}", paint.bold("the hash of the last block, to be compared with one that is known from elsewhere"));
     for strand in &audit.strands.first {
         let hash = strand.last_hash.as_ref().map_or("none".to_owned(), ToString::to_string);

@@ -222,8 +222,14 @@ impl Reading {
         }
     }
 
+    /// A block; what cannot be used of it is told with its address.
     fn block(self, fields: &Struct, revisions: &str) -> Result<Block, Fault> {
         let address = address_of(fields)?;
+        let named = |fault: Fault| Fault { reason: format!("block {}@{}: {}", address.strand, address.sequence, fault.reason), ..fault };
+        self.block_at(address.clone(), fields, revisions).map_err(named)
+    }
+
+    fn block_at(self, address: Address, fields: &Struct, revisions: &str) -> Result<Block, Fault> {
         let info = member(fields, "transactionInfo");
         let hashed = info.filter(|_| self.hashes);
         let hashed = hashed.map(|info| if self.is_json { json::transaction_info(info) } else { info.clone() });
@@ -275,7 +281,7 @@ impl Reading {
         Ok(Revision {
             address,
             id: id.ok_or_else(|| unexpected("found a revision without metadata.id"))?.to_owned(),
-            version: version.ok_or_else(|| unexpected("found a revision whose metadata.version is no number of one"))?,
+            version: version.ok_or_else(|| unexpected("found a revision whose metadata.version is no whole number of 64 bits"))?,
             is_elsewhere: false,
             proof: if self.hashes { self.proof(fields, metadata, hash.as_ref()) } else { Proof::Unasked },
             hash,

@@ -208,6 +208,15 @@ pub fn check_block(block: &Block, mut tell: impl FnMut(Finding)) {
     }
 }
 
+/// Checks without a hash whether a block has a revision of each document that its transaction names.
+pub fn check_presence(block: &Block, mut tell: impl FnMut(Finding)) {
+    // One hash is that of transactionInfo: there were no revisions to be hashed.
+    let hashes = block.entries.iter().flatten().filter(|entry| **entry != Hash::default()).count();
+    if block.without_revision > 0 && !(block.summaries.is_empty() && hashes == 1) {
+        tell(Finding::of_block(&block.address, Verdict::Open(Open::NoRevisions)));
+    }
+}
+
 /// Checks what a revision says of itself.
 pub fn check_revision(revision: &Revision, mut tell: impl FnMut(Finding)) {
     let of = |verdict| Finding::of_revision(&revision.address, (&revision.id, revision.version), verdict);

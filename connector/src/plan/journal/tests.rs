@@ -68,6 +68,25 @@ fn each_check_of_a_block_fails_by_itself() {
 }
 
 #[test]
+fn that_a_block_lacks_revisions_is_seen_without_a_hash() {
+    let lacks = |change: &dyn Fn(&mut Block)| {
+        let mut block = Block { info: None, ..block() };
+        change(&mut block);
+        let mut found = 0;
+        check_presence(&block, |_| found += 1);
+        found == 1
+    };
+    assert!(!lacks(&|_| ()) && lacks(&|block| block.without_revision = 1));
+    let bare = |entries: Option<Vec<Hash>>| {
+        lacks(&|block| {
+            block.summaries.clear();
+            (block.without_revision, block.entries) = (1, entries.clone());
+        })
+    };
+    assert!(bare(None) && bare(Some(vec![hash(1), hash(2)])) && !bare(Some(vec![hash(1), Hash::default()])));
+}
+
+#[test]
 fn what_a_block_never_had_leaves_nothing_open() {
     let only = |entries: Vec<Hash>, info: Option<Hash>, summaries: Vec<Summary>| {
         let (root, previous) = (merkle(entries.clone()), hash(4));

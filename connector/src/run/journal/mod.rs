@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::panics::{caught, panicked};
 use crate::plan::journal::chain::{Incomplete, Link, Strand, Tally, Told, Walk};
 use crate::plan::journal::expected::{Expected, Seen};
-use crate::plan::journal::{Finding, Verdict, check_block, check_revision};
+use crate::plan::journal::{Finding, Verdict, check_block, check_presence, check_revision};
 use crate::record::{Fault, Record};
 use crate::source::scan::Scan;
 use crate::store::journal::{Journal, Orphan};
@@ -196,9 +196,8 @@ impl Taking<'_> {
     }
 
     fn block(&mut self, block: &Block) -> Result<(), Error> {
-        if self.hashes {
-            self.tell(|tell| check_block(block, tell))?;
-        }
+        let hashes = self.hashes;
+        self.tell(|tell| if hashes { check_block(block, tell) } else { check_presence(block, tell) })?;
         let mut expected = Expected::of(block);
         for revision in &block.revisions {
             self.tell(|tell| check_revision(revision, tell))?;
