@@ -52,7 +52,7 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) 
 /// A local index has no name by which another one at its place would be known; but one that holds nothing is not the one that was written to.
 fn refuse_an_empty_index(settings: &Settings, found: &Found, home: &Home) -> Result<(), Error> {
     #[cfg(feature = "local")]
-    if let (SinkUrl::Local(path), Some(mark)) = (&settings.sink.url, found.mark())
+    if let (SinkUrl::Local(path), Some(mark)) = (&settings.sink.url, found.mark().filter(|mark| mark.written))
         && Local::open_existing(path)?.indices()?.is_empty()
     {
         let what = format!("--resume: expected what an interrupted run wrote up to {mark} in {}, found an empty index", settings.sink.url);
