@@ -159,7 +159,8 @@ fn a_source_that_changed_is_refused_with_what_changed_and_can_be_begun_anew() {
     assert_eq!(done.exit, 2);
     assert!(done.err.contains("is not what it was when the run was interrupted: before 0"), "{done:?}");
     assert!(done.err.contains("revsync checkpoints rewind earliest --name 'load'"), "{done:?}");
-    assert_eq!(folder.revsync(&["checkpoints", "rewind", "earliest", "--name", "load"]).exit, 0);
+    let rewound = folder.revsync(&["checkpoints", "rewind", "earliest", "--name", "load"]);
+    assert!(rewound.exit == 0 && rewound.out.contains("load: 1 shard; revsync sync --resume goes on from there"), "{rewound:?}");
     let done = resumed(&folder).balanced();
     assert_eq!((done.exit, done.count("received")), (0, 500), "{done:?}");
     assert!(done.err.contains("begins at the beginning"), "{done:?}");

@@ -26,7 +26,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long that may keep everything else waiting.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The name of the row, in the place of a shard's.
-const SHARD: &str = "scan";
+pub const SHARD: &str = "scan";
 
 /// Where it is saved how far a scan is, and how far it is.
 pub struct Resume {
