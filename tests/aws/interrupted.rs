@@ -9,6 +9,12 @@ fn sync(bucket: &ScriptedBucket) -> Done {
     Folder::new().revsync_with(&["--json", "sync", &bucket.source("x")], &environment, b"").balanced()
 }
 
+/// An object that is there as listed.
+fn healthy(asked: &Asked, content: &[u8]) -> Vec<u8> {
+    assert!(asked.range.is_none(), "it did not break off");
+    answer("200 OK", "", content.len(), content)
+}
+
 fn records(count: u64) -> Vec<u8> {
     (0..count).map(|number| revision("T", &format!("id-{number}"), 0, Some("{A:1}"))).collect::<String>().into_bytes()
 }
@@ -124,4 +130,33 @@ fn a_bucket_without_credentials_says_how_to_give_some() {
     let place = "s3://example?region=eu-west-1&endpoint=http://127.0.0.1:9";
     let done = folder.revsync_with(&["sync", place], &environment, b"");
     assert!(done.exit == 2 && done.err.contains("there are no credentials for AWS to sign with: set AWS_PROFILE"), "{done:?}");
+}
+
+#[test]
+fn a_bucket_that_grows_while_it_is_read_twice_is_read_up_to_where_it_was_both_times() {
+    let at = |version| move |number| revision("T", &format!("id-{number}"), version, Some("{A:1}"));
+    let (older, newer) = ((0..20).map(at(1)).collect::<String>().into_bytes(), (0..20).map(at(2)).collect::<String>().into_bytes());
+    let bucket = || {
+        let (older, newer) = (older.clone(), newer.clone());
+        ScriptedBucket::start(move |asked, before| {
+            let is_of_folder = |asked: &Asked| asked.is_list() && asked.path.contains("prefix=x%2F");
+            match asked.path.contains("/x/new.ion") {
+                _ if is_of_folder(asked) && before.iter().any(is_of_folder) => {
+                    list(&[("x/a.ion", older.len()), ("x/new.ion", newer.len())], "")
+                }
+                _ if is_of_folder(asked) => list(&[("x/a.ion", older.len())], ""),
+                _ if asked.is_list() => list(&[], ""),
+                true => healthy(asked, &newer),
+                false => healthy(asked, &older),
+            }
+        })
+    };
+    for resumes in [false, true] {
+        let folder = Folder::new();
+        let environment = [&CREDENTIALS[..], &[("AWS_REGION", REGION)]].concat();
+        let source = bucket().source("x");
+        let arguments = ["--json", "sync", &source, "--fold", "--resume"];
+        let done = folder.revsync_with(&arguments[..if resumes { 5 } else { 4 }], &environment, b"").balanced();
+        assert_eq!((done.exit, done.count("indexed")), (0, 20), "each document is there, as one revision or another: {done:?}");
+    }
 }

@@ -159,7 +159,8 @@ fn a_source_that_changed_is_refused_with_what_changed_and_can_be_begun_anew() {
     assert_eq!(done.exit, 2);
     assert!(done.err.contains("is not what it was when the run was interrupted: before 0"), "{done:?}");
     assert!(done.err.contains("revsync checkpoints rewind earliest --name 'load'"), "{done:?}");
-    assert_eq!(folder.revsync(&["checkpoints", "rewind", "earliest", "--name", "load"]).exit, 0);
+    let rewound = folder.revsync(&["checkpoints", "rewind", "earliest", "--name", "load"]);
+    assert!(rewound.exit == 0 && rewound.out.contains("load: 1 shard; revsync sync --resume goes on from there"), "{rewound:?}");
     let done = resumed(&folder).balanced();
     assert_eq!((done.exit, done.count("received")), (0, 500), "{done:?}");
     assert!(done.err.contains("begins at the beginning"), "{done:?}");
@@ -292,4 +293,52 @@ fn what_cannot_be_gone_on_with_is_refused_with_the_reason() {
         assert!(done.exit == 2 && done.err.contains(reason), "{source}: {done:?}");
     }
     assert!(!folder.path().join("revsync.db").exists() && !folder.path().join("lines").exists(), "nothing was written");
+}
+
+/// A run that breaks off at a damaged file, which is mended then.
+fn broken_off_at(folder: &Folder, file: &str, arguments: &[&str]) {
+    let path = folder.path().join(file);
+    let whole = std::fs::read(&path).unwrap();
+    let middle = whole.len() / 2;
+    std::fs::write(&path, [&whole[..middle], &vec![0; whole.len() - middle]].concat()).unwrap();
+    let done = folder.revsync(arguments);
+    assert!(done.exit == 2 && done.err.contains("is damaged or cut off"), "{done:?}");
+    std::fs::write(&path, whole).unwrap();
+}
+
+#[test]
+fn a_run_that_was_interrupted_before_anything_was_to_be_written_goes_on() {
+    for more in [&[][..], &["--checkpoints", "file:checkpoints.json"]] {
+        let folder = Folder::new();
+        let newest = capture(&folder, 2, 20);
+        folder.write("export/00.ion", "{recordType:\"NO_SUCH\"}\n".repeat(3));
+        let arguments = [&RESUMED[..], more].concat();
+        broken_off_at(&folder, "export/01.ion.gz", &arguments);
+        let done = folder.revsync(&arguments);
+        assert!(done.err.contains("goes on where it was interrupted: 00.ion"), "{done:?}");
+        assert_eq!((done.exit, done.count("indexed")), (1, 20), "the last dead letter is read again: {done:?}");
+        assert_eq!(held(&folder, &newest).len(), 20);
+    }
+}
+
+#[test]
+fn a_source_with_a_long_path_can_be_gone_on_with_too() {
+    let folder = Folder::new();
+    let newest = capture(&folder, 2, 20);
+    let deep = "экспорт/".repeat(20) + "it's";
+    std::fs::create_dir_all(folder.path().join(&deep).parent().unwrap()).unwrap();
+    std::fs::rename(folder.path().join("export"), folder.path().join(&deep)).unwrap();
+    let arguments = ["--json", "sync", &deep, "--resume"];
+    broken_off_at(&folder, &format!("{deep}/01.ion.gz"), &arguments);
+    assert!(saved(&folder)[0]["stream"].as_str().unwrap().ends_with(&deep), "{}", saved(&folder));
+    std::fs::rename(folder.path().join(&deep).join("00.ion"), folder.path().join("00.ion")).unwrap();
+    let refused = folder.revsync(&arguments);
+    let (_, command) = refused.err.split_once("begin anew: revsync ").expect("a command that can be copied");
+    std::fs::rename(folder.path().join("00.ion"), folder.path().join(&deep).join("00.ion")).unwrap();
+    let (command, _) = command.split_once(", with --to").unwrap();
+    let shell = format!("{} {command}", env!("CARGO_BIN_EXE_revsync"));
+    assert!(std::process::Command::new("sh").args(["-c", &shell]).current_dir(folder.path()).status().unwrap().success(), "{shell}");
+    let done = folder.revsync(&arguments).balanced();
+    assert!(done.exit == 0 && done.count("received") == 40, "{done:?}");
+    assert_eq!(held(&folder, &newest), newest);
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-pub(super) use super::opening::{capture, completeness, say_notes, scan, scan_of_files};
+pub(super) use super::opening::{capture, completeness, inputs, say_notes, scan, scan_of};
 use crate::codec::ion_json::Rules;
 use crate::codec::{self, Decoder, Journal, Metadata, TableOptions};
 use crate::config::{File, Listen, Overrides, Settings, SinkUrl, SourceUrl, TableRule};

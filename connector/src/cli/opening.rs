@@ -20,7 +20,7 @@ use crate::record::Bound;
 use crate::run::bounded::{self, Bounded};
 #[cfg(feature = "kinesis")]
 use crate::run::rereading;
-use crate::source::capture::Capture;
+use crate::source::capture::{Capture, Inputs};
 #[cfg(feature = "kafka")]
 use crate::source::kafka::Topics;
 #[cfg(feature = "kinesis")]
@@ -49,12 +49,13 @@ pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
         };
         return Ok(Scan::Driven(Box::new(Bounded::open(kinesis, reads).await?)));
     }
-    scan_of_files(settings, |_| Ok(Place { file: 0, offset: 0 })).await
+    scan_of(settings, inputs(settings).await?, |_| Ok(Place { file: 0, offset: 0 })).await
 }
 
-/// Opens a captured stream where `from` says, which is told its files.
-pub(super) async fn scan_of_files(
+/// Opens a captured stream that was found, where `from` says, which is told its files.
+pub(super) async fn scan_of(
     settings: &Settings,
+    inputs: Inputs,
     from: impl FnOnce(&[Listed]) -> Result<Place, Error> + Send + 'static,
 ) -> Result<Scan, Error> {
     #[cfg(feature = "kinesis")]
@@ -63,7 +64,7 @@ pub(super) async fn scan_of_files(
         let reads = rereading::Settings { interval: source.idle_time_between_reads, patience: source.shard_timeout };
         rereading::rereading(source.aws.clone(), reads)
     };
-    let capture = capture_from(settings, from).await?;
+    let capture = opened(inputs, from).await?;
     #[cfg(feature = "kinesis")]
     let capture = capture.rereading(rereading);
     Ok(capture.into())
@@ -86,24 +87,26 @@ pub(super) fn completeness(is_complete: bool, terminal: &Terminal) -> Exit {
 
 /// Opens the captured stream.
 pub(super) async fn capture(settings: &Settings) -> Result<Capture, Error> {
-    capture_from(settings, |_| Ok(Place { file: 0, offset: 0 })).await
+    opened(inputs(settings).await?, |_| Ok(Place { file: 0, offset: 0 })).await
 }
 
-/// Opens the captured stream where `from` says, which is told its files.
-async fn capture_from(
-    settings: &Settings,
-    from: impl FnOnce(&[Listed]) -> Result<Place, Error> + Send + 'static,
-) -> Result<Capture, Error> {
+/// Finds what a captured stream consists of, up to the end that it has now.
+pub(super) async fn inputs(settings: &Settings) -> Result<Inputs, Error> {
     let source = match settings.source.required()? {
         SourceUrl::Stdin => "-".to_owned(),
         SourceUrl::Path(path) => {
             let path = path.to_str().ok_or_else(|| Error::usage(format!("source: expected a path in UTF-8, found {}", path.display())))?;
             path.to_owned()
         }
-        SourceUrl::S3(bucket) => return Capture::in_bucket(bucket, &settings.source.aws, None, from).await,
+        SourceUrl::S3(bucket) => return Inputs::in_bucket(bucket, &settings.source.aws, None).await,
         #[cfg(any(feature = "kinesis", feature = "kafka"))]
         url => return Err(Error::usage(format!("source: expected a captured stream, a file or a directory, found {url}"))),
     };
+    spawn_blocking(move || Inputs::find(&source, Bound::EndsAtStart)).await.map_err(|_| panicked())?
+}
+
+/// Opens what was found.
+async fn opened(inputs: Inputs, from: impl FnOnce(&[Listed]) -> Result<Place, Error> + Send + 'static) -> Result<Capture, Error> {
     // What a pipe holds is recognised by its first bytes, and they may take their time.
-    spawn_blocking(move || Capture::open_from(&source, Bound::EndsAtStart, from)).await.map_err(|_| panicked())?
+    spawn_blocking(move || inputs.open_from(from)).await.map_err(|_| panicked())?
 }

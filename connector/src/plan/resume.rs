@@ -47,6 +47,9 @@ pub struct Mark {
     /// Whether something that the files before it stand for could not be read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
+    /// Whether anything was written into the sink by then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub written: bool,
 }
 
 /// What is known of the files before a place, or of all.
@@ -132,6 +135,7 @@ impl Marks {
             all: self.all.clone(),
             sink: self.sink.clone(),
             incomplete: false,
+            written: false,
         })
     }
 

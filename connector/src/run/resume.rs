@@ -26,7 +26,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long that may keep everything else waiting.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The name of the row, in the place of a shard's.
-const SHARD: &str = "scan";
+pub const SHARD: &str = "scan";
 
 /// Where it is saved how far a scan is, and how far it is.
 pub struct Resume {
@@ -49,6 +49,8 @@ pub struct Resume {
     broken: Option<usize>,
     /// Whether something was read that is not proven complete, by this run or by an earlier one.
     incomplete: bool,
+    /// Whether anything was written, by this run or by an earlier one.
+    written: bool,
     due: Instant,
     notices: Notices,
 }
@@ -131,7 +133,8 @@ impl Found {
             last: None,
             held: None,
             broken: None,
-            incomplete: self.mark.is_some_and(|mark| mark.incomplete),
+            incomplete: self.mark.as_ref().is_some_and(|mark| mark.incomplete),
+            written: self.mark.is_some_and(|mark| mark.written),
             due: Instant::now() + EVERY,
             notices: Notices::default(),
         }
@@ -141,6 +144,7 @@ impl Found {
 /// How a scan is begun anew, for a person.
 pub fn begin_anew(home: &Home) -> String {
     let Pipeline { name, stream } = &home.pipeline;
+    let [name, stream] = [name, stream].map(|text| text.replace('\'', "'\\''"));
     format!(
         "begin anew: revsync checkpoints rewind earliest --name '{name}' --stream '{stream}', with --to or --checkpoints as here; nothing is written twice"
     )
@@ -227,7 +231,9 @@ impl Resume {
 
     async fn try_to_save(&mut self, deliver: &mut Deliver) -> Result<(), Error> {
         let Some(mark) = self.place(deliver).and_then(|place| self.marks.mark(&self.files, place)) else { return Ok(()) };
-        let progress = Progress::Scanned(Mark { incomplete: self.incomplete, ..mark });
+        let counts = deliver.counts();
+        self.written |= counts.indexed + counts.deleted > 0;
+        let progress = Progress::Scanned(Mark { incomplete: self.incomplete, written: self.written, ..mark });
         if self.tried.is_none() && self.saved.as_ref().is_some_and(|saved| saved.checkpoint.progress == progress) {
             return Ok(());
         }

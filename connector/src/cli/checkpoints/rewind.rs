@@ -22,6 +22,7 @@ use crate::plan::checkpoint::{Begin, Progress, Start};
 use crate::plan::tombstone::rfc3339;
 use crate::record::{Position, SequenceNumber};
 use crate::run::clock;
+use crate::run::resume::SHARD;
 use crate::run::rewind::{Request, rewind};
 
 /// Set back from where revsync run goes on, in one shard or in all
@@ -152,7 +153,8 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
     let name = pipeline.map(|pipeline| clean(&pipeline.name)).unwrap_or_default();
     let mut text = layout(["SHARD", "NOW", "BEFORE"], &lines, terminal.width, terminal.paint);
     let shards = if done.len() == 1 { "1 shard".to_owned() } else { format!("{} shards", done.len()) };
-    text.push_str(&format!("\n{}: {shards}; revsync run goes on from there\n", terminal.paint.bold(name)));
+    let who = if done.iter().any(|kept| kept.shard == SHARD) { "revsync sync --resume" } else { "revsync run" };
+    text.push_str(&format!("\n{}: {shards}; {who} goes on from there\n", terminal.paint.bold(name)));
     terminal.print(&text)?;
     Ok(Exit::Done)
 }

@@ -2,32 +2,24 @@
 //!
 //! Writes nothing.
 
-use crate::cli::{Terminal, line};
+use crate::cli::Terminal;
 use crate::config::Settings;
 use crate::error::Error;
-use crate::plan::resume::Place;
 use crate::run::deliver::Deliver;
-use crate::source::scan::Scan;
+use crate::source::capture::Inputs;
 
 /// What is said where a folded run left dead letters.
 pub(super) const OF_LETTERS: &str =
     "folded: where the sink refused the newest revision of a document, no earlier one was sent; run it without --fold to have that\n";
 
-/// Opens the source for the first pass. It has to be files.
-///
-/// # Errors
-/// It can be read once only, or it is not there.
-pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
-    super::resume::files(settings, "--fold")?;
-    line::scan_of_files(settings, |_| Ok(Place { file: 0, offset: 0 })).await
-}
-
-/// Reads the whole source, and lets the line send only what stands in it.
+/// Reads all of the source, which is to be what is read in the second pass, and lets the line send only what stands in it.
 #[cfg(feature = "local")]
-pub(super) async fn reduced(scan: Scan, deliver: Deliver, settings: &Settings, terminal: &Terminal) -> Result<Deliver, Error> {
-    use crate::cli::Progress;
+pub(super) async fn reduced(deliver: Deliver, inputs: Inputs, settings: &Settings, terminal: &Terminal) -> Result<Deliver, Error> {
+    use crate::cli::{Progress, line};
+    use crate::plan::resume::Place;
     use crate::run::deliver::sifting::fold;
 
+    let scan = line::scan_of(settings, inputs, |_| Ok(Place { file: 0, offset: 0 })).await?;
     let progress = Progress::start(&terminal.bars, scan.total());
     let memory = line::delivery(settings).budget() / 2;
     let folded = fold(scan, line::decoder(settings), line::mapping(settings)?, memory, |read, units| {
@@ -40,6 +32,6 @@ pub(super) async fn reduced(scan: Scan, deliver: Deliver, settings: &Settings, t
 
 /// Without the local index there is no place for the fold.
 #[cfg(not(feature = "local"))]
-pub(super) async fn reduced(_: Scan, _: Deliver, _: &Settings, _: &Terminal) -> Result<Deliver, Error> {
+pub(super) async fn reduced(_: Deliver, _: Inputs, _: &Settings, _: &Terminal) -> Result<Deliver, Error> {
     Err(Error::usage("--fold: this build has no place for a fold").help("leave it out: the index comes to the same"))
 }

@@ -15,6 +15,7 @@ use super::{Context, Progress, Terminal, line};
 use crate::config::Settings;
 use crate::error::{Error, Exit, Kind};
 use crate::metrics::Counts;
+use crate::plan::resume::Place;
 use crate::run::deliver::{Deliver, interrupted};
 use crate::run::resume::Resume;
 use crate::run::sync::sync_and_save;
@@ -124,22 +125,27 @@ pub(super) async fn run(arguments: &Arguments, context: &Context<'_>) -> Result<
 async fn prepare(arguments: &Arguments, settings: &Settings, terminal: &Terminal) -> Result<Prepared, Error> {
     let mapping = line::mapping(settings)?;
     line::refuse_one_place_for_two(settings)?;
-    let (scan, sink, resume, dead_letters);
+    let (inputs, scan, sink, resume, dead_letters);
     let LoadOptions { fold: folds, resume: resumes } = arguments.load;
-    // Ends where the source ends now, and the delivery's scan no earlier: what stands in the fold is met again.
-    let first = if folds { Some(fold::scan(settings).await?) } else { None };
+    if folds {
+        resume::files(settings, "--fold")?;
+    }
     if resumes {
-        let (opened, reached, found) = resume::open(settings, terminal, folds).await?;
-        (scan, sink, resume) = (opened, reached, Some(found));
+        let opened = resume::open(settings, terminal, folds).await?;
+        (inputs, scan, sink, resume) = (folds.then_some(opened.inputs), opened.scan, opened.sink, Some(opened.resume));
         dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
     } else {
-        scan = line::scan(settings).await?;
+        inputs = if folds { Some(line::inputs(settings).await?) } else { None };
+        scan = match &inputs {
+            Some(inputs) => line::scan_of(settings, inputs.clone(), |_| Ok(Place { file: 0, offset: 0 })).await?,
+            None => line::scan(settings).await?,
+        };
         dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);
         (sink, resume) = (line::reached_sink(settings).await?, None);
     }
     let deliver = Deliver::new(line::decoder(settings), mapping, sink, dead_letters, line::delivery(settings));
-    let deliver = match first {
-        Some(first) => fold::reduced(first, deliver, settings, terminal).await?,
+    let deliver = match inputs {
+        Some(inputs) => fold::reduced(deliver, inputs, settings, terminal).await?,
         None => deliver,
     };
     Ok(Prepared { scan, deliver, resume })

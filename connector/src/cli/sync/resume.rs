@@ -18,14 +18,25 @@ use crate::run::resume::{Found, Home, Resume};
 use crate::sink::Sink;
 #[cfg(feature = "local")]
 use crate::sink::local::Local;
+use crate::source::capture::Inputs;
 use crate::source::scan::Scan;
 use crate::store::checkpoints::{Pipeline, Place};
+
+/// Both ends of a run that goes on.
+pub(super) struct Opened {
+    /// All of the source.
+    pub(super) inputs: Inputs,
+    /// What of it is to be sent.
+    pub(super) scan: Scan,
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) resume: Resume,
+}
 
 /// Opens both ends of a run that goes on.
 ///
 /// # Errors
 /// The source cannot be gone on with, or has changed; the place cannot be read.
-pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) -> Result<(Scan, Arc<dyn Sink>, Resume), Error> {
+pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) -> Result<Opened, Error> {
     let stream = files(settings, "--resume")?;
     let (sink, shelf) = shelf::ends_of_scan(settings).await?;
     let elsewhere = settings.checkpoints.place != Place::Sink;
@@ -38,7 +49,8 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) 
         let _ = sender.send((listed.to_vec(), found, home));
         place
     };
-    let scan = line::scan_of_files(settings, from).await?;
+    let inputs = line::inputs(settings).await?;
+    let scan = line::scan_of(settings, inputs.clone(), from).await?;
     let (files, found, home) = receiver.await.map_err(|_| panicked())?;
     refuse_an_empty_index(settings, &found, &home)?;
     terminal.say(&match found.mark() {
@@ -46,13 +58,13 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) 
         None => "nothing of it was interrupted: begins at the beginning\n".to_owned(),
     });
     let resume = found.keep(home, Arc::clone(&sink), files, folds);
-    Ok((scan, sink, resume))
+    Ok(Opened { inputs, scan, sink, resume })
 }
 
 /// A local index has no name by which another one at its place would be known; but one that holds nothing is not the one that was written to.
 fn refuse_an_empty_index(settings: &Settings, found: &Found, home: &Home) -> Result<(), Error> {
     #[cfg(feature = "local")]
-    if let (SinkUrl::Local(path), Some(mark)) = (&settings.sink.url, found.mark())
+    if let (SinkUrl::Local(path), Some(mark)) = (&settings.sink.url, found.mark().filter(|mark| mark.written))
         && Local::open_existing(path)?.indices()?.is_empty()
     {
         let what = format!("--resume: expected what an interrupted run wrote up to {mark} in {}, found an empty index", settings.sink.url);

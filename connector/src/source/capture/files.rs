@@ -22,7 +22,7 @@ use crate::plan::resume::Listed;
 const NESTED: usize = 4;
 
 /// One input that is to be read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Entry {
     /// An object of a bucket.
     Object(Object),
@@ -148,7 +148,7 @@ impl Entry {
 }
 
 /// The inputs that a source names.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Found {
     /// What is to be read, in the order of the names.
     pub(super) entries: Vec<Entry>,

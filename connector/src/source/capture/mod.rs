@@ -36,6 +36,7 @@ use export::Contents;
 use files::{Entry, Refused};
 use input::{Given, Input};
 pub use on_failure::Batch;
+pub use opening::Inputs;
 use opening::Strangers;
 
 /// A captured stream that is being read.

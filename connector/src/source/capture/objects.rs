@@ -240,6 +240,14 @@ fn region<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<String> {
         .then(|| format!("the bucket is in another region: add {named} to the s3:// URL"))
 }
 
+/// The same object, of which nothing was begun.
+impl Clone for Object {
+    fn clone(&self) -> Self {
+        let Self { shelf, key, etag, length, .. } = self;
+        Self { shelf: Arc::clone(shelf), key: key.clone(), etag: etag.clone(), length: *length, coming: None }
+    }
+}
+
 impl Object {
     pub(super) fn key(&self) -> &str {
         &self.key

@@ -5,7 +5,6 @@
 use std::collections::VecDeque;
 
 use aws_credential_types::provider::SharedCredentialsProvider;
-use tokio::task::spawn_blocking;
 
 use super::export::{self, Arranged};
 use super::files::{self, Entry, Found, Opened, Refused};
@@ -14,51 +13,59 @@ use super::{Capture, objects};
 use crate::aws::bucket::Bucket;
 use crate::aws::{Aws, Reach};
 use crate::error::{Error, Kind};
-use crate::panics::panicked;
 use crate::plan::resume::{Listed, Place};
 use crate::record::{Bound, Origin};
+
+/// What a source names now. Whoever reads it several times reads the same every time, or is told what changed.
+#[derive(Debug, Clone)]
+pub struct Inputs {
+    source: String,
+    found: Found,
+}
+
+impl Inputs {
+    /// Those of a path of a file or directory, or `-` for standard input.
+    ///
+    /// The lengths that the files have now are where a scan ends.
+    ///
+    /// # Errors
+    /// What does not exist or cannot be read; a bound that is none, as a capture ends.
+    pub fn find(source: &str, bound: Bound) -> Result<Self, Error> {
+        if bound == Bound::Never {
+            return Err(Error::usage(format!("{source} is a captured stream: it ends, and cannot be followed")).help("read it with sync"));
+        }
+        Ok(Self { source: source.to_owned(), found: files::find(source)? })
+    }
+
+    /// Those of a bucket: the object of that key, or all in the folder of that name.
+    ///
+    /// The keys, lengths and ETags that the objects have now are where a scan ends. An object of a folder is recognised when its turn comes, so that
+    /// none is fetched twice.
+    ///
+    /// # Errors
+    /// The bucket cannot be listed, holds nothing there, or only what has to be restored first.
+    pub async fn in_bucket(bucket: &Bucket, aws: &Aws, credentials: Option<&SharedCredentialsProvider>) -> Result<Self, Error> {
+        let found = objects::list(bucket, aws, credentials).await?;
+        Ok(Self { source: Bucket { reach: Reach::default(), ..bucket.clone() }.to_string(), found })
+    }
+
+    /// Opens them in the middle: `from` is told the files, in the order in which they are read, and says where to begin. Those before are not opened,
+    /// and of the file itself, which is framed from its beginning, records before the place are not handed out. May block.
+    ///
+    /// # Errors
+    /// What cannot be read, or is no captured stream; a directory without one; that of `from`, or a pipe, which can be read from its beginning only.
+    pub fn open_from(self, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Capture, Error> {
+        Capture::begin(self.source, self.found, from)
+    }
+}
 
 impl Capture {
     /// Opens a captured stream: the path of a file or directory, or `-` for standard input.
     ///
-    /// The lengths that the files have now are where the scan ends.
-    ///
     /// # Errors
-    /// What does not exist, cannot be read, or is no captured stream; a directory without one; a bound that is none, as a capture ends.
+    /// As [`Inputs::find`] and [`Inputs::open_from`].
     pub fn open(source: &str, bound: Bound) -> Result<Self, Error> {
-        Self::open_from(source, bound, |_| Ok(Place { file: 0, offset: 0 }))
-    }
-
-    /// Opens a captured stream in the middle: `from` is told the files, in the order in which they are read, and says where to begin. Those before are
-    /// not opened, and of the file itself, which is framed from its beginning, records before the place are not handed out.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open); and that of `from`, or a pipe, which can be read from its beginning only.
-    pub fn open_from(source: &str, bound: Bound, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Self, Error> {
-        if bound == Bound::Never {
-            return Err(Error::usage(format!("{source} is a captured stream: it ends, and cannot be followed")).help("read it with sync"));
-        }
-        let found = files::find(source)?;
-        Self::begin(source.to_owned(), found, from)
-    }
-
-    /// Opens a captured stream in a bucket: the object of that key, or all in the folder of that name. `from` as of [`open_from`](Self::open_from).
-    ///
-    /// The keys, lengths and ETags that the objects have now are where the scan ends. An object of a folder is recognised when its turn comes, so that
-    /// none is fetched twice.
-    ///
-    /// # Errors
-    /// The bucket cannot be listed, holds nothing there, or only what has to be restored first; one object that cannot be read, or is no captured
-    /// stream; that of `from`.
-    pub async fn in_bucket(
-        bucket: &Bucket,
-        aws: &Aws,
-        credentials: Option<&SharedCredentialsProvider>,
-        from: impl FnOnce(&[Listed]) -> Result<Place, Error> + Send + 'static,
-    ) -> Result<Self, Error> {
-        let found = objects::list(bucket, aws, credentials).await?;
-        let named = Bucket { reach: Reach::default(), ..bucket.clone() }.to_string();
-        spawn_blocking(move || Self::begin(named, found, from)).await.map_err(|_| panicked())?
+        Inputs::find(source, bound)?.open_from(|_| Ok(Place { file: 0, offset: 0 }))
     }
 
     fn begin(source: String, found: Found, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Self, Error> {

@@ -4,6 +4,7 @@
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::Kept;
 use crate::error::{Error, Kind};
@@ -35,17 +36,22 @@ impl Pipeline {
         let pipeline = Self { name: name.to_owned(), stream: stream.to_owned() };
         let bytes = pipeline.id("").len();
         if name.is_empty() || bytes > MOST_BYTES {
-            let what = format!("name: expected a name that makes with the stream's at most {MOST_BYTES} bytes of an id, found {bytes}");
+            let what = format!("name: expected a name that makes with its stream at most {MOST_BYTES} bytes of an id, found {bytes}");
             return Err(Error::usage(what).help("give the pipeline another name with --name"));
         }
         Ok(pipeline)
     }
 
-    /// The id of a shard's row. The parts stand apart, and none can hold what stands between them.
+    /// The id of a shard's row. The parts stand apart, and none can hold what stands between them. A stream that is too long is told by its hash.
     pub fn id(&self, shard: &str) -> String {
         const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
-        let escape = |part| utf8_percent_encode(part, ESCAPED);
-        format!("{} {} {}", escape(&self.name), escape(&self.stream), escape(shard))
+        let escape = |part| utf8_percent_encode(part, ESCAPED).to_string();
+        let (name, mut stream) = (escape(&self.name), escape(&self.stream));
+        if name.len() + stream.len() + 2 > MOST_BYTES {
+            // The path of a file may be long. Nothing that is escaped begins so.
+            stream = Sha256::digest(&self.stream).iter().take(16).fold("%#".to_owned(), |hex, byte| format!("{hex}{byte:02x}"));
+        }
+        format!("{name} {stream} {}", escape(shard))
     }
 }
 
@@ -183,5 +189,13 @@ mod tests {
         assert!(Pipeline::new("", "arn").is_err());
         assert!(Pipeline::new(&"é".repeat(62), "arn").is_ok());
         assert!(Pipeline::new(&"x".repeat(400), "arn").unwrap_err().to_string().contains("--name"));
+    }
+
+    #[test]
+    fn a_stream_of_any_length_has_rows_of_its_own() {
+        let id = |stream: &str| Pipeline::new("export", stream).unwrap().id("scan");
+        let (a, b) = (format!("/{}/a", "é".repeat(1_000)), format!("/{}/b", "é".repeat(1_000)));
+        assert!(id(&a) != id(&b) && id(&a).len() < 512, "{}", id(&a));
+        assert_eq!(id("/short").as_str(), "export /short scan");
     }
 }
