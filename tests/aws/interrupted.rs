@@ -100,12 +100,17 @@ fn a_server_that_cannot_go_on_in_the_middle_is_not_taken_for_one_that_did() {
 
 #[test]
 fn a_list_that_is_cut_off_is_never_taken_for_all_of_it() {
-    let bucket = ScriptedBucket::start(|asked, _| {
-        if asked.path.contains("prefix=x%2F") { list(&[("x/a.ion", 10)], "<IsTruncated>true</IsTruncated>") } else { list(&[], "") }
-    });
-    let environment = [&CREDENTIALS[..], &[("AWS_REGION", REGION)]].concat();
-    let done = Folder::new().revsync_with(&["sync", &bucket.source("x")], &environment, b"");
-    assert!(done.exit == 2 && done.err.contains("cannot be listed: the list is cut off"), "{done:?}");
+    const CUT_OFF: &str = "<IsTruncated>true</IsTruncated>";
+    const ALWAYS_THE_SAME: &str = "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>";
+    for said in [CUT_OFF, ALWAYS_THE_SAME] {
+        let bucket = ScriptedBucket::start(move |asked, before| {
+            assert!(before.len() < 10, "it goes round in circles");
+            if asked.path.contains("prefix=x%2F") { list(&[("x/a.ion", 10)], said) } else { list(&[], "") }
+        });
+        let environment = [&CREDENTIALS[..], &[("AWS_REGION", REGION)]].concat();
+        let done = Folder::new().revsync_with(&["sync", &bucket.source("x")], &environment, b"");
+        assert!(done.exit == 2 && done.err.contains("cannot be listed: the list is cut off"), "{done:?}");
+    }
 }
 
 #[test]
@@ -158,5 +163,27 @@ fn a_bucket_that_grows_while_it_is_read_twice_is_read_up_to_where_it_was_both_ti
         let arguments = ["--json", "sync", &source, "--fold", "--resume"];
         let done = folder.revsync_with(&arguments[..if resumes { 5 } else { 4 }], &environment, b"").balanced();
         assert_eq!((done.exit, done.count("indexed")), (0, 20), "each document is there, as one revision or another: {done:?}");
+    }
+}
+
+#[test]
+fn a_server_that_gives_another_object_or_another_part_than_it_was_asked_for_is_not_believed() {
+    let len = records(400).len();
+    let of = |range: String, etag: &'static str, from: usize| {
+        let headers = format!("Content-Range: bytes {range}/{len}\r\nETag: \"{etag}\"\r\n");
+        answer("206 Partial Content", &headers, len - from, &records(400)[from..])
+    };
+    let (third, all) = (len / 3, len - 1);
+    let changed = of(format!("{third}-{all}"), "e-of-another", third);
+    let elsewhere = of(format!("{}-{all}", third - 7), "e-x/a.ion", third - 7);
+    let at_once = answer("200 OK", "ETag: \"e-of-another\"\r\n", len, &records(400));
+    for (tries, given, expected) in [
+        (0, at_once, "it changed since the bucket was listed"),
+        (1, changed, "it changed since the bucket was listed"),
+        (1, elsewhere, "the server cannot go on in the middle of an object"),
+    ] {
+        let bucket = bucket(move |_, so_far| (so_far == tries).then(|| given.clone()));
+        let done = sync(&bucket);
+        assert!(done.exit == 2 && done.err.contains(expected), "{tries}: {done:?}");
     }
 }

@@ -156,6 +156,27 @@ fn what_can_be_read_once_only_is_refused_with_the_reason() {
     }
 }
 
+/// Kills a run that takes its time, when it saved a place in the second file that is further on; gives that.
+fn killed_in_the_second_file(folder: &Folder, arguments: &[&str], further: u64) -> u64 {
+    let slowly = [arguments, &["--max-rate", "60"]].concat();
+    let mut running = folder.command(&slowly, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let saved = || {
+        let saved = folder.revsync(&["--json", "checkpoints", "list"]);
+        let scanned = if saved.exit == 0 { saved.json()["checkpoints"][0]["progress"]["scanned"].clone() } else { Value::Null };
+        scanned["offset"].as_u64().filter(|offset| scanned["before"]["files"].as_u64() == Some(1) && *offset > further)
+    };
+    let place = loop {
+        assert!(running.try_wait().unwrap().is_none(), "it came to its end too soon");
+        if let Some(place) = folder.path().join("revsync.db").exists().then(saved).flatten() {
+            break place;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    running.kill().unwrap();
+    running.wait().unwrap();
+    place
+}
+
 #[test]
 fn what_comes_to_the_source_while_a_folded_run_starts_takes_no_document_away() {
     let folder = Folder::new();
@@ -179,20 +200,25 @@ fn a_folded_run_that_is_killed_goes_on_with_its_second_pass() {
     let folder = Folder::new();
     capture(&folder, &mut Dice::new(9), 300, 6);
     let arguments = ["--json", "sync", "export", "--fold", "--resume"];
-    let mut running =
-        folder.command(&[&arguments[..], &["--max-rate", "60"]].concat(), &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let of_the_second_file = || {
-        let saved = folder.revsync(&["--json", "checkpoints", "list"]);
-        saved.exit == 0 && saved.json()["checkpoints"][0]["progress"]["scanned"]["before"]["files"].as_u64() > Some(0)
-    };
-    while !(folder.path().join("revsync.db").exists() && of_the_second_file()) {
-        assert!(running.try_wait().unwrap().is_none(), "it came to its end too soon");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    running.kill().unwrap();
-    running.wait().unwrap();
+    killed_in_the_second_file(&folder, &arguments, 0);
     let done = folder.revsync(&arguments).balanced();
     let plain = folder.revsync(&["--json", "sync", "export", "--to", "local:plain.db"]).balanced();
     assert!(done.exit == 0 && done.count("received") < plain.count("received"), "{done:?}");
     assert_eq!(held(&folder, "revsync.db", 300), held(&folder, "plain.db", 300));
+}
+
+#[test]
+fn what_a_folded_run_left_to_a_later_file_is_missed_when_that_is_gone_whoever_went_on_in_between() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("export")).unwrap();
+    let part = |of: &str, version| (0..300).map(|number| revision("T", &format!("{of}{number}"), version, Some("{}"))).collect::<String>();
+    folder.write("export/0.ion", part("left", 0));
+    folder.write("export/1.ion", part("sent", 0));
+    let last = folder.write("export/2.ion", part("left", 1));
+    let arguments = ["--json", "sync", "export", "--resume", "--fold"];
+    let place = killed_in_the_second_file(&folder, &arguments, 0);
+    killed_in_the_second_file(&folder, &arguments[..4], place);
+    std::fs::rename(&last, folder.path().join("2.ion")).unwrap();
+    let done = folder.revsync(&arguments[..4]);
+    assert!(done.exit == 2 && done.err.contains("with --fold every file counts"), "{done:?}");
 }

@@ -117,7 +117,8 @@ impl Found {
         sink.expecting(&self.targets);
         let makes_durable = home.sink.is_some();
         let mut marks = Marks::new(home.sink);
-        if folds {
+        // What an earlier run left to files behind it is not forgotten by one that sends everything.
+        if folds || self.mark.as_ref().is_some_and(|mark| mark.all.is_some()) {
             marks.with_all(&files);
         }
         Resume {

@@ -150,9 +150,9 @@ async fn page(
 ) -> Result<(Vec<Listed>, Option<String>), Error> {
     let list = client.list_objects_v2().bucket(&bucket.name).set_prefix(Some(prefix.to_owned()).filter(|prefix| !prefix.is_empty()));
     let list = list.optional_object_attributes(OptionalObjectAttributes::RestoreStatus).set_max_keys(most);
-    let answer = list.set_continuation_token(token).send().await.map_err(|error| unlisted(bucket, error))?;
+    let answer = list.set_continuation_token(token.clone()).send().await.map_err(|error| unlisted(bucket, error))?;
     let next = answer.next_continuation_token().map(str::to_owned);
-    if most.is_none() && answer.is_truncated() == Some(true) && next.is_none() {
+    if most.is_none() && answer.is_truncated() == Some(true) && (next.is_none() || next == token) {
         let what = format!("source: {bucket} cannot be listed: the list is cut off and does not say where it goes on");
         return Err(Error::new(Kind::Source, what).help("the server does not speak ListObjectsV2 as Amazon S3 does"));
     }
@@ -330,7 +330,14 @@ impl Fetch {
         let get = shelf.client.get_object().bucket(&shelf.bucket.name).key(&*self.key);
         let get = get.set_if_match(self.etag.as_deref().map(str::to_owned)).set_range(range);
         let answer = get.send().await.map_err(unread)?;
-        if self.at > 0 && answer.content_range().is_none() {
+        // Not every server that speaks S3 heeds the conditions.
+        if let (Some(listed), Some(there)) = (&self.etag, answer.e_tag())
+            && bare(listed) != bare(there)
+        {
+            return Err(Refusal { what: CHANGED.to_owned(), help: LIST_AGAIN.to_owned() });
+        }
+        let goes_on = |range: &str| range.starts_with(&format!("bytes {}-", self.at));
+        if self.at > 0 && !answer.content_range().is_some_and(goes_on) {
             let what = "the connection broke off, and the server cannot go on in the middle of an object".to_owned();
             return Err(Refusal { what, help: "copy the object to a file and read that".to_owned() });
         }
@@ -360,15 +367,22 @@ impl Fetch {
     }
 }
 
+const CHANGED: &str = "it changed since the bucket was listed";
+const LIST_AGAIN: &str = "run the same command again, which lists what there is then: nothing is written twice";
+
+/// An ETag without what one server adds in its lists and another in its answers.
+fn bare(etag: &str) -> &str {
+    etag.trim_start_matches("W/").trim_matches('"')
+}
+
 fn unread<E>(error: SdkError<E>) -> Refusal
 where
     E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
 {
-    const CHANGED: &str = "run the same command again, which lists what there is then: nothing is written twice";
     let status = if let SdkError::ServiceError(service) = &error { service.raw().status().as_u16() } else { 0 };
     let (what, help) = match (code(&error), status) {
-        (Some("PreconditionFailed"), _) | (_, 412) => ("it changed since the bucket was listed".to_owned(), CHANGED.to_owned()),
-        (Some("NoSuchKey"), _) => ("it was removed since the bucket was listed".to_owned(), CHANGED.to_owned()),
+        (Some("PreconditionFailed"), _) | (_, 412) => (CHANGED.to_owned(), LIST_AGAIN.to_owned()),
+        (Some("NoSuchKey"), _) => ("it was removed since the bucket was listed".to_owned(), LIST_AGAIN.to_owned()),
         (Some("InvalidObjectState"), _) => ("it is archived".to_owned(), RESTORE.to_owned()),
         (Some("AccessDenied"), _) => (
             why(error),
