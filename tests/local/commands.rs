@@ -372,3 +372,20 @@ fn a_run_whose_standard_error_nobody_reads_any_more_ends_as_any_other() {
     let counts: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &counts["indexed"], &counts["dead_letters"]), (Some(1), &1.into(), &1.into()), "{output:?}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn files_whose_names_are_no_text_are_told_apart() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("capture")).unwrap();
+    for name in [b"a\xfe.ion", b"a\xff.ion"] {
+        std::fs::write(folder.path().join("capture").join(OsStr::from_bytes(name)), "{recordType:\"NO_SUCH\"}").unwrap();
+    }
+    let done = folder.revsync(&["--json", "sync", "capture"]).balanced();
+    assert_eq!((done.exit, done.count("dead_letters")), (1, 2), "{done:?}");
+    let letters = folder.revsync(&["--json", "dead-letters", "list"]).json();
+    assert_eq!(letters["dead_letters"].as_array().unwrap().len(), 2, "{letters}");
+    assert!(done.err.contains("a\\xfe.ion") && done.err.contains("a\\xff.ion"), "{done:?}");
+}

@@ -3,6 +3,7 @@
 //! Goes by content: a name decides only that a manifest is none and that a hidden file is left alone.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -190,6 +191,15 @@ pub(super) fn unreadable(name: &str, error: &io::Error) -> Error {
     Error::new(Kind::Source, format!("{name} cannot be read: {error}")).help("check its path and permissions")
 }
 
+/// A name as it is written: bytes that are no text each by their value, so that no two names of a directory become one.
+fn written(name: &OsStr) -> String {
+    name.as_encoded_bytes().utf8_chunks().fold(String::new(), |mut text, part| {
+        text.push_str(part.valid());
+        part.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+        text
+    })
+}
+
 struct Walk {
     files: Vec<(PathBuf, String, u64)>,
     manifests: Vec<(PathBuf, String, u64)>,
@@ -207,7 +217,7 @@ impl Walk {
         let mut children = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed)?;
         children.sort_by_key(fs::DirEntry::file_name);
         for child in children {
-            let (path, name) = (child.path(), child.file_name().to_string_lossy().into_owned());
+            let (path, name) = (child.path(), written(&child.file_name()));
             if name.starts_with('.') {
                 continue;
             }
