@@ -342,3 +342,16 @@ fn a_source_with_a_long_path_can_be_gone_on_with_too() {
     assert!(done.exit == 0 && done.count("received") == 40, "{done:?}");
     assert_eq!(held(&folder, &newest), newest);
 }
+
+#[test]
+fn who_goes_on_by_other_rules_is_told_that_what_came_before_is_by_the_old_ones() {
+    let folder = Folder::new();
+    let newest = capture(&folder, 6, 100);
+    interrupted(&folder, "50");
+    let config = folder.write("other.toml", "[[table]]\nname = \"T\"\nexclude = [\"m\"]\n");
+    let arguments = [&RESUMED[..], &["--config", config.to_str().unwrap()]].concat();
+    let done = folder.revsync(&arguments).balanced();
+    assert!(done.exit == 0 && done.err.contains("not what it was when the run was interrupted"), "{done:?}");
+    assert!(done.err.contains("checkpoints rewind earliest --name 'load'"), "{done:?}");
+    assert_eq!(held(&folder, &newest), newest);
+}

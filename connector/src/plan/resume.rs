@@ -47,6 +47,9 @@ pub struct Mark {
     /// Whether something that the files before it stand for could not be read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
+    /// A hash of the rules by which it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<String>,
     /// Whether anything was written into the sink by then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub written: bool,
@@ -77,6 +80,7 @@ impl fmt::Display for Mark {
 #[derive(Debug, Clone)]
 pub struct Marks {
     sink: Option<String>,
+    rules: Option<String>,
     all: Option<Before>,
     tally: Tally,
 }
@@ -114,7 +118,12 @@ impl Tally {
 impl Marks {
     /// Of a source of which nothing was read yet. `sink` is where it is written to, where marks are to say it.
     pub fn new(sink: Option<String>) -> Self {
-        Self { sink, all: None, tally: Tally::default() }
+        Self { sink, rules: None, all: None, tally: Tally::default() }
+    }
+
+    /// Marks say by which rules it was written.
+    pub fn with_rules(&mut self, hash: String) {
+        self.rules = Some(hash);
     }
 
     /// From now on marks hold only as long as none of these files changes, which are all that there are: what comes behind decides what is sent of
@@ -134,6 +143,7 @@ impl Marks {
             before,
             all: self.all.clone(),
             sink: self.sink.clone(),
+            rules: self.rules.clone(),
             incomplete: false,
             written: false,
         })

@@ -72,6 +72,8 @@ pub struct Home {
     pub pipeline: Pipeline,
     /// Where it is written to, where the place is another one.
     pub sink: Option<String>,
+    /// A hash of the rules by which it is written.
+    pub rules: String,
 }
 
 impl Found {
@@ -117,6 +119,7 @@ impl Found {
         sink.expecting(&self.targets);
         let makes_durable = home.sink.is_some();
         let mut marks = Marks::new(home.sink);
+        marks.with_rules(home.rules);
         // What an earlier run left to files behind it is not forgotten by one that sends everything.
         if folds || self.mark.as_ref().is_some_and(|mark| mark.all.is_some()) {
             marks.with_all(&files);

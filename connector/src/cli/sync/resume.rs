@@ -5,6 +5,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
 use crate::aws::Reach;
@@ -14,7 +15,7 @@ use crate::config::{Settings, SinkUrl, SourceUrl};
 use crate::error::{Error, Kind};
 use crate::panics::panicked;
 use crate::plan::resume::Listed;
-use crate::run::resume::{Found, Home, Resume};
+use crate::run::resume::{Found, Home, Resume, begin_anew};
 use crate::sink::Sink;
 #[cfg(feature = "local")]
 use crate::sink::local::Local;
@@ -40,7 +41,8 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) 
     let stream = files(settings, "--resume")?;
     let (sink, shelf) = shelf::ends_of_scan(settings).await?;
     let elsewhere = settings.checkpoints.place != Place::Sink;
-    let home = Home { shelf, pipeline: Pipeline::new(&settings.name, &stream)?, sink: elsewhere.then(|| sink_name(&settings.sink.url)) };
+    let (pipeline, sink_name) = (Pipeline::new(&settings.name, &stream)?, elsewhere.then(|| sink_name(&settings.sink.url)));
+    let home = Home { shelf, pipeline, sink: sink_name, rules: hash_of_rules(settings) };
     let found = Found::look(&home).await?;
     let (sender, receiver) = oneshot::channel();
     let from = move |listed: &[Listed]| {
@@ -57,8 +59,23 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) 
         Some(mark) => format!("goes on where it was interrupted: {mark}\n"),
         None => "nothing of it was interrupted: begins at the beginning\n".to_owned(),
     });
+    if found.mark().and_then(|mark| mark.rules.as_ref()).is_some_and(|rules| *rules != home.rules) {
+        tracing::warn!(
+            "--resume: the rules, the journal or what makes keys and versions is not what it was when the run was interrupted; what came before stays as \
+             it was indexed then. To have all of it by what is said now, {}",
+            begin_anew(&home)
+        );
+    }
     let resume = found.keep(home, Arc::clone(&sink), files, folds);
     Ok(Opened { inputs, scan, sink, resume })
+}
+
+/// By which it is known again whether a record becomes the same operations.
+fn hash_of_rules(settings: &Settings) -> String {
+    let Settings { tables, journal, source, .. } = settings;
+    let source = (source.format, source.versions, &source.keys, source.rows, source.verify_hashes);
+    let hash = Sha256::digest(format!("{tables:?} {journal:?} {source:?}"));
+    hash.iter().take(16).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
 /// A local index has no name by which another one at its place would be known; but one that holds nothing is not the one that was written to.
@@ -68,7 +85,7 @@ fn refuse_an_empty_index(settings: &Settings, found: &Found, home: &Home) -> Res
         && Local::open_existing(path)?.indices()?.is_empty()
     {
         let what = format!("--resume: expected what an interrupted run wrote up to {mark} in {}, found an empty index", settings.sink.url);
-        return Err(Error::new(Kind::Sink, what).help(format!("put the index back; or {}", crate::run::resume::begin_anew(home))));
+        return Err(Error::new(Kind::Sink, what).help(format!("put the index back; or {}", begin_anew(home))));
     }
     let _ = (settings, found, home);
     Ok(())
