@@ -252,6 +252,9 @@ fn a_revision_that_was_dropped_from_a_block_of_an_export_breaks_it() {
     changed(&ledger, |report, said| assert_eq!(breaks(report), [(place as u64, "revisions".to_owned())], "{said}"));
 }
 
+/// What is in place of the revisions of a block.
+type Revised = fn(&[Element]) -> Vec<Element>;
+
 /// The block of a ledger with three revisions, and these in place of them.
 fn with_revisions(ledger: &mut Ledger, revisions: impl Fn(&[Element]) -> Vec<Element>) -> u64 {
     let place = ledger.blocks.iter().position(|block| block.revisions.len() == 3).unwrap();
@@ -274,8 +277,8 @@ fn a_revision_that_is_passed_off_as_one_of_the_ledger_s_own_leaves_its_document_
         let pair = crate::ledger::dot(&lob(&revisions[0], "hash"), &lob(&revisions[1], "hash"));
         vec![of_hash(pair), revisions[2].clone()]
     };
-    let hidden: [&dyn Fn(&[Element]) -> Vec<Element>; 2] = [&only_hash, &of_two];
-    for hide in hidden {
+    let both: [Revised; 2] = [only_hash, of_two];
+    for hide in both {
         let mut ledger = Ledger::new(12, 30);
         let place = with_revisions(&mut ledger, hide);
         changed(&ledger, |report, said| {
