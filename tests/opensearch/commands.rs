@@ -208,6 +208,23 @@ async fn a_sync_that_tries_again_and_again_ends_with_the_signal_and_says_what_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_saves_how_far_it_is_in_a_file_refreshes_the_index_at_its_end_only() {
+    let server = Scripted::start().await;
+    server.add_index("t-000001", Some("t"));
+    let folder = Folder::new();
+    folder.write("s.ion", (0..30).map(|number| revision("T", &format!("d{number}"), 0, Some("{}"))).collect::<String>());
+    let to = server.url();
+    let arguments = ["--json", "sync", "s.ion", "--resume", "--checkpoints", "file:checkpoints.json", "--max-rate", "8", "--to", &to];
+    let running = start(&folder, &arguments, &[]);
+    let output = tokio::task::spawn_blocking(move || running.wait_with_output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(server.documents("t").len(), 30);
+    let requests = server.requests();
+    let (refreshes, bulks) = (requests.iter().filter(|request| request.path.ends_with("/_refresh")).count(), server.bulks().len());
+    assert!(refreshes == 1 && bulks > 2, "{refreshes} refreshes, {bulks} bulks");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_is_asked_for_servers_elsewhere_with_their_path_and_its_own_password() {
     let proxy = Scripted::start().await;
     proxy.add_index("t-000001", Some("t"));

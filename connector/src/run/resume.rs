@@ -32,7 +32,6 @@ pub const SHARD: &str = "scan";
 pub struct Resume {
     checkpoints: Checkpoints,
     sink: Arc<dyn Sink>,
-    /// Whether what was written has to be made durable before it is saved that it was.
     makes_durable: bool,
     marks: Marks,
     files: Vec<Listed>,
@@ -72,6 +71,9 @@ pub struct Home {
     pub pipeline: Pipeline,
     /// Where it is written to, where the place is another one.
     pub sink: Option<String>,
+    /// Whether what was written has to be made durable before it is saved that it was: not where both are in one place, nor where an answer says
+    /// that it is durable.
+    pub makes_durable: bool,
     /// A hash of the rules by which it is written.
     pub rules: String,
 }
@@ -117,7 +119,6 @@ impl Found {
     /// Keeps on saving. `folds`: what a file holds decides what is sent of others.
     pub fn keep(self, home: Home, sink: Arc<dyn Sink>, files: Vec<Listed>, folds: bool) -> Resume {
         sink.expecting(&self.targets);
-        let makes_durable = home.sink.is_some();
         let mut marks = Marks::new(home.sink);
         marks.with_rules(home.rules);
         // What an earlier run left to files behind it is not forgotten by one that sends everything.
@@ -126,7 +127,7 @@ impl Found {
         }
         Resume {
             checkpoints: Checkpoints::new(home.shelf, home.pipeline),
-            makes_durable,
+            makes_durable: home.makes_durable,
             marks,
             sink,
             files,

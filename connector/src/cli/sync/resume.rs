@@ -42,7 +42,8 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) 
     let (sink, shelf) = shelf::ends_of_scan(settings).await?;
     let elsewhere = settings.checkpoints.place != Place::Sink;
     let (pipeline, sink_name) = (Pipeline::new(&settings.name, &stream)?, elsewhere.then(|| sink_name(&settings.sink.url)));
-    let home = Home { shelf, pipeline, sink: sink_name, rules: hash_of_rules(settings) };
+    let makes_durable = elsewhere && matches!(settings.sink.url, SinkUrl::Local(_));
+    let home = Home { shelf, pipeline, sink: sink_name, makes_durable, rules: hash_of_rules(settings) };
     let found = Found::look(&home).await?;
     let (sender, receiver) = oneshot::channel();
     let from = move |listed: &[Listed]| {
