@@ -159,6 +159,10 @@ fn a_source_that_changed_is_refused_with_what_changed_and_can_be_begun_anew() {
     assert_eq!(done.exit, 2);
     assert!(done.err.contains("is not what it was when the run was interrupted: before 0"), "{done:?}");
     assert!(done.err.contains("revsync checkpoints rewind earliest --name 'load'"), "{done:?}");
+    for no_place_of_a_file in ["latest", "2025-07-31T00:00:00Z", "495"] {
+        let refused = folder.revsync(&["checkpoints", "rewind", no_place_of_a_file, "--name", "load"]);
+        assert!(refused.exit == 2 && refused.err.contains("set back to earliest only"), "{refused:?}");
+    }
     let rewound = folder.revsync(&["checkpoints", "rewind", "earliest", "--name", "load"]);
     assert!(rewound.exit == 0 && rewound.out.contains("load: 1 shard; revsync sync --resume goes on from there"), "{rewound:?}");
     let done = resumed(&folder).balanced();

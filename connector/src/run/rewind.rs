@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::clock;
+use super::resume::SHARD;
 use crate::error::{Error, Kind};
-use crate::plan::checkpoint::Progress;
+use crate::plan::checkpoint::{Begin, Progress};
 use crate::plan::lease::Draft;
 use crate::plan::stored::Written;
 use crate::store::checkpoints::{Checkpoints, Kept, Shelf, survey};
@@ -102,6 +103,11 @@ async fn chosen(shelf: &Arc<dyn Shelf>, request: &Request) -> Result<Vec<Kept>, 
         if rows.is_empty() {
             return none(format!("checkpoints: {place} holds none of a shard {shard:?} of pipeline {:?}", pipeline.name));
         }
+    }
+    if request.to != Progress::Begins(Begin::Earliest) && rows.iter().any(|kept| kept.shard == SHARD) {
+        let what = format!("checkpoints: that of {} is a place in files, which can be set back to earliest only", pipeline.stream);
+        return Err(Error::usage(what)
+            .help("rewind it to earliest, and what is indexed already is passed over; or leave it, and sync --resume goes on"));
     }
     match (&request.to, rows.len()) {
         (Progress::Settled(_), 2..) => {
