@@ -177,8 +177,14 @@ async fn work(shelf: Flaky, name: String, mine: Arc<Mutex<HashSet<String>>>) {
         let wanted: Vec<(String, Checkpoint)> = {
             let rows = leases.rows();
             let known = |shard: &str| rows.iter().find(|(name, ..)| name == shard);
-            let free = SHARDS.iter().filter(|shard| known(shard).is_none_or(|(.., held)| *held == Held::Free));
-            free.map(|shard| ((*shard).to_owned(), known(shard).map_or_else(|| checkpoint(0), |(_, at, _)| at.clone()))).collect()
+            // What is ours by its row and is not read was taken when something else went wrong.
+            let is_idle =
+                |shard: &str| !settled.contains_key(shard) && known(shard).is_none_or(|(.., held)| !matches!(held, Held::Other { .. }));
+            SHARDS
+                .iter()
+                .filter(|shard| is_idle(shard))
+                .map(|shard| ((*shard).to_owned(), known(shard).map_or_else(|| checkpoint(0), |(_, at, _)| at.clone())))
+                .collect()
         };
         for shard in leases.take(&wanted).await.unwrap_or_default() {
             // From where it was taken: what another one saved in between is not lost.
