@@ -5,7 +5,6 @@
 //! rules; where a server does it by itself, it compares what is made here. Never reads a value but as text.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -192,13 +191,7 @@ pub fn rank(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     match text.char_indices().nth(SHOWN) {
         None => text.into_owned(),
-        Some((end, _)) => {
-            let mut rank = text[..end].to_owned();
-            for byte in Sha256::digest(value) {
-                write!(rank, "{byte:02x}").expect("writing into memory does not fail");
-            }
-            rank
-        }
+        Some((end, _)) => format!("{}{}", &text[..end], hex::encode(Sha256::digest(value))),
     }
 }
 

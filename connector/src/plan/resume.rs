@@ -4,7 +4,6 @@
 //! of it may not be what it holds now. Plain data and comparisons; opens nothing.
 
 use std::fmt;
-use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -107,11 +106,8 @@ impl Tally {
             self.bytes += bytes;
         }
         self.files = count;
-        let hash = self.hash.clone().finalize().iter().take(16).fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
-        Before { files: count as u64, bytes: self.bytes, hash }
+        let hash = &self.hash.clone().finalize()[..16];
+        Before { files: count as u64, bytes: self.bytes, hash: hex::encode(hash) }
     }
 }
 

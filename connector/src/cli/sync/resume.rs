@@ -75,8 +75,7 @@ pub(super) async fn open(settings: &Settings, terminal: &Terminal, folds: bool) 
 fn hash_of_rules(settings: &Settings) -> String {
     let Settings { tables, journal, source, .. } = settings;
     let source = (source.format, source.versions, &source.keys, source.rows, source.verify_hashes);
-    let hash = Sha256::digest(format!("{tables:?} {journal:?} {source:?}"));
-    hash.iter().take(16).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+    hex::encode(&Sha256::digest(format!("{tables:?} {journal:?} {source:?}"))[..16])
 }
 
 /// A local index has no name by which another one at its place would be known; but one that holds nothing is not the one that was written to.

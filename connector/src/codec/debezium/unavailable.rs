@@ -106,12 +106,11 @@ mod tests {
     #[test]
     fn the_forms_are_made_of_the_placeholder() {
         use md5::{Digest, Md5};
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let mut uuid: [u8; 16] = Md5::digest(PLACEHOLDER).into();
         uuid[6] = uuid[6] & 0x0F | 0x30;
         uuid[8] = uuid[8] & 0x3F | 0x80;
-        assert_eq!(UUID.replace('-', ""), hex(&uuid));
-        assert_eq!((BASE64, HEX), (&*STANDARD.encode(PLACEHOLDER), &*hex(PLACEHOLDER.as_bytes())));
+        assert_eq!(UUID.replace('-', ""), hex::encode(uuid));
+        assert_eq!((BASE64, HEX), (&*STANDARD.encode(PLACEHOLDER), &*hex::encode(PLACEHOLDER)));
     }
 
     #[test]

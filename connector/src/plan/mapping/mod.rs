@@ -218,10 +218,7 @@ fn usable_id(id: String, long_ids: LongIds) -> Result<String, Fault> {
     match id.len() {
         0 => Err(empty_id()),
         1..=MAX_ID => Ok(id),
-        _ if long_ids == LongIds::Hash => {
-            let hash: String = Sha256::digest(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-            Ok(format!("sha256:{hash}"))
-        }
+        _ if long_ids == LongIds::Hash => Ok(format!("sha256:{}", hex::encode(Sha256::digest(id.as_bytes())))),
         length => Err(Fault::new(
             "id_too_long",
             format!("expected a document id of at most {MAX_ID} bytes, found one of {length}; a rule with long_ids = \"hash\" takes it"),

@@ -49,7 +49,7 @@ impl Pipeline {
         let (name, mut stream) = (escape(&self.name), escape(&self.stream));
         if name.len() + stream.len() + 2 > MOST_BYTES {
             // The path of a file may be long. Nothing that is escaped begins so.
-            stream = Sha256::digest(&self.stream).iter().take(16).fold("%#".to_owned(), |hex, byte| format!("{hex}{byte:02x}"));
+            stream = format!("%#{}", hex::encode(&Sha256::digest(&self.stream)[..16]));
         }
         format!("{name} {stream} {}", escape(shard))
     }

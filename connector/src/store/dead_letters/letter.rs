@@ -147,7 +147,7 @@ pub fn identify(origin: &Origin, position: &Position, unit: u32, mode: Option<Mo
     if mode == Some(Mode::History) {
         part(Mode::History.as_str().as_bytes());
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&hash.finalize()[..16])
 }
 
 fn write_base64<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {

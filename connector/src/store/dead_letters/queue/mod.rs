@@ -274,7 +274,7 @@ fn message_text(line: Vec<u8>) -> String {
 
 /// The SHA-256 of a text, in hexadecimal.
 fn digest(text: &[u8]) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(text))
 }
 
 #[cfg(test)]

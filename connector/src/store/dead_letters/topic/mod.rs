@@ -198,7 +198,7 @@ impl LetterTopic {
             }
             let Some(bucket) = &self.0.large else { return Err(self.too_large(&letter.id, stored.bytes(), writer)) };
             let line = letter.line()?;
-            let digest: String = Sha256::digest(&line).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            let digest = hex::encode(&Sha256::digest(&line)[..4]);
             let key = bucket.key_of(&letter.id, &digest);
             let large = Large { bucket: bucket.bucket_name().to_owned(), key: key.clone(), bytes: letter.payload.len() as u64 };
             messages.push(Stored::pointer(&DeadLetter { large: Some(large), ..letter.clone() })?);
