@@ -49,7 +49,7 @@ pub(super) async fn scan(settings: &Settings) -> Result<Scan, Error> {
         };
         return Ok(Scan::Driven(Box::new(Bounded::open(kinesis, reads).await?)));
     }
-    scan_of(settings, inputs(settings).await?, |_| Ok(Place { file: 0, offset: 0 })).await
+    scan_of(settings, inputs(settings).await?, |_| Ok(Place::default())).await
 }
 
 /// Opens a captured stream that was found, where `from` says, which is told its files.
@@ -87,7 +87,7 @@ pub(super) fn completeness(is_complete: bool, terminal: &Terminal) -> Exit {
 
 /// Opens the captured stream.
 pub(super) async fn capture(settings: &Settings) -> Result<Capture, Error> {
-    opened(inputs(settings).await?, |_| Ok(Place { file: 0, offset: 0 })).await
+    opened(inputs(settings).await?, |_| Ok(Place::default())).await
 }
 
 /// Finds what a captured stream consists of, up to the end that it has now.

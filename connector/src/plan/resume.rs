@@ -17,8 +17,8 @@ pub struct Listed {
     pub bytes: u64,
 }
 
-/// A place in a source: everything before it is settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A place in a source: everything before it is settled. The default is the beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Place {
     /// Which file, from 0, in the order in which they are read.
     pub file: usize,

@@ -109,7 +109,7 @@ impl Found {
     /// # Errors
     /// The source changed up to there.
     pub fn place(&self, home: &Home, files: &[Listed]) -> Result<Place, Error> {
-        let Some(mark) = &self.mark else { return Ok(Place { file: 0, offset: 0 }) };
+        let Some(mark) = &self.mark else { return Ok(Place::default()) };
         Marks::new(home.sink.clone()).find(files, mark).map_err(|changed| {
             let what = format!("{} is not what it was when the run was interrupted: {changed}", home.pipeline.stream);
             Error::new(Kind::Source, what).help(format!("put back what was there; or {}", begin_anew(home)))
@@ -159,7 +159,7 @@ impl Resume {
     /// A record was handed on to the line.
     pub(super) fn pushed(&mut self, record: &Record) {
         let Position::Byte { offset } = record.position else {
-            self.held = self.held.or(self.last).or(Some(Place { file: 0, offset: 0 }));
+            self.held = self.held.or(self.last).or(Some(Place::default()));
             return;
         };
         let from = self.last.map_or(0, |last| last.file);

@@ -19,7 +19,7 @@ pub(super) async fn reduced(deliver: Deliver, inputs: Inputs, settings: &Setting
     use crate::plan::resume::Place;
     use crate::run::deliver::sifting::fold;
 
-    let scan = line::scan_of(settings, inputs, |_| Ok(Place { file: 0, offset: 0 })).await?;
+    let scan = line::scan_of(settings, inputs, |_| Ok(Place::default())).await?;
     let progress = Progress::start(&terminal.bars, scan.total());
     let memory = line::delivery(settings).budget() / 2;
     let folded = fold(scan, line::decoder(settings), line::mapping(settings)?, memory, |read, units| {

@@ -137,7 +137,7 @@ async fn prepare(arguments: &Arguments, settings: &Settings, terminal: &Terminal
     } else {
         inputs = if folds { Some(line::inputs(settings).await?) } else { None };
         scan = match &inputs {
-            Some(inputs) => line::scan_of(settings, inputs.clone(), |_| Ok(Place { file: 0, offset: 0 })).await?,
+            Some(inputs) => line::scan_of(settings, inputs.clone(), |_| Ok(Place::default())).await?,
             None => line::scan(settings).await?,
         };
         dead_letters = Arc::new(DeadLetters::open(&settings.dead_letters).await?);

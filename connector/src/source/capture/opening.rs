@@ -65,7 +65,7 @@ impl Capture {
     /// # Errors
     /// As [`Inputs::find`] and [`Inputs::open_from`].
     pub fn open(source: &str, bound: Bound) -> Result<Self, Error> {
-        Inputs::find(source, bound)?.open_from(|_| Ok(Place { file: 0, offset: 0 }))
+        Inputs::find(source, bound)?.open_from(|_| Ok(Place::default()))
     }
 
     fn begin(source: String, found: Found, from: impl FnOnce(&[Listed]) -> Result<Place, Error>) -> Result<Self, Error> {
@@ -74,7 +74,7 @@ impl Capture {
         notes.extend(of_exports);
         let listed: Vec<Listed> = entries.iter().filter_map(Entry::listed).collect();
         let place = from(&listed)?;
-        if place != (Place { file: 0, offset: 0 }) && listed.len() < entries.len() {
+        if place != Place::default() && listed.len() < entries.len() {
             return Err(Error::new(Kind::Source, format!("{source} is a pipe, and can be read from its beginning only")));
         }
         let is_one = entries.len() == 1;
